@@ -12,9 +12,8 @@
 
 enum {
     MOST_WAVES = 4,
-    MOST_SPARED = 12,  /* plans for which less is made again before finalists are chosen */
-    NEAR_WAVES = 2,    /* of what may become better than it is */
-    GRAPH_CLASSES = 8, /* that AUTO_GRAPH_STEPS would do for: classes of plans and other depths */
+    MOST_SPARED = 12, /* plans for which less is made again before finalists are chosen */
+    NEAR_WAVES = 2,   /* of what may become better than it is */
 };
 
 void auto_result_free(struct auto_result *r)
@@ -164,8 +163,13 @@ static bool has_exact(const struct auto_result *r, size_t first)
     return false;
 }
 
-/* What is so near to the best may become better yet (auto_improve()), on small platforms first. */
+/* What is so near to the best may become better yet (auto_improve()), on few devices first. */
 static const double promising = 1.1, hopeful = 1.01;
+
+static double worth(const struct auto_candidate *c, bool must, bool near)
+{
+    return c->devices <= AUTO_SMALL && (must || near) ? promising : must ? hopeful : 1;
+}
 
 /* Take to candidate[first ..] what is evaluated next, of those that follow: the best of each shape
  * first, for what the quick evaluator does not see hits the plans of one shape alike. Those that
@@ -179,15 +183,11 @@ static size_t select_wave(struct auto_state *s, size_t first, double best_s, boo
     qsort(out->candidate + first, n - first, sizeof *out->candidate, auto_by_merit);
     bool fits = isfinite(best_s) || (n > first && out->candidate[first].fits);
     bool exact = has_exact(out, first);
-    bool small = s->t->n <= AUTO_SMALL;
-    double worth_s = small && (must || near) ? promising * best_s
-                     : must                  ? hopeful * best_s
-                                             : best_s;
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
             const struct auto_candidate *c = &out->candidate[i];
             if ((!c->fits && fits) || c->baseline || is_immense(s, c) ||
-                !(c->quick.iteration_s < worth_s) ||
+                !(c->quick.iteration_s < worth(c, must, near) * best_s) ||
                 !(is_affordable(s, c) || (must && kept == first && auto_knows_links(c) == exact)) ||
                 (round == 0 && shape_is_kept(out, first, kept, c)))
                 continue;
@@ -348,8 +348,6 @@ static enum status try_depths(struct auto_state *s, size_t *done)
             if (!best || best->devices > AUTO_SMALL || auto_is_uneven(&best->plan) ||
                 best->plan.stages < 2 || best->depth + (size_t)step < 2)
                 break;
-            s->graph_steps =
-                fmax(s->graph_steps, s->r->in_order ? 0 : AUTO_GRAPH_STEPS / GRAPH_CLASSES);
             TRY(auto_try_depth(s, best, best->depth + (size_t)step, &next));
             if (next.plan.stages > 0 && next.fits && next.quick.iteration_s < best_s) {
                 TRY(ARRAY_ROOM(s->result.candidate, s->result.n));
@@ -374,7 +372,7 @@ static enum status verify(struct auto_state *s)
     size_t first = s->ranked, done = first, n = 1;
     PASS(auto_try_graphs(s, done));
     PASS(spare_layers(s, done));
-    double best_s = best_verified(s, done);
+    double before_s = best_verified(s, done), best_s = before_s;
     bool must = true, exact = has_exact(&s->result, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0 && (wave == 0 || !auto_is_stopped(s)); wave++) {
         n = select_wave(s, done, best_s, must, wave < NEAR_WAVES);
@@ -387,7 +385,8 @@ static enum status verify(struct auto_state *s)
         done += n;
         best_s = best_verified(s, done);
     }
-    PASS(try_depths(s, &done));
+    if (best_s < before_s)
+        PASS(try_depths(s, &done));
     best_s = best_verified(s, done);
     s->result.interrupted = s->result.interrupted || auto_is_stopped(s);
     n = auto_is_stopped(s) ? 0 : select_baselines(s, done, best_s);
@@ -504,8 +503,6 @@ static enum status search_classes(struct auto_state *s, bool baselines)
 {
     for (s->most = s->t->n; s->most > 0 && !s->result.interrupted; s->most = s->least) {
         s->least = s->most / 2;
-        if (!s->r->in_order) /* what the classes before have left, and not too little */
-            s->graph_steps = fmax(s->graph_steps, AUTO_GRAPH_STEPS / GRAPH_CLASSES);
         PASS(auto_try_class(s));
         /* Last: they must not delay the first plan. */
         if (s->most == s->t->n && baselines && !auto_is_stopped(s))
@@ -627,7 +624,6 @@ static enum status search_once(const struct model *m, const struct topology *t,
                            .best_s = INFINITY,
                            .bound_s = INFINITY,
                            .effort = r->effort,
-                           .graph_steps = r->in_order ? 0 : AUTO_GRAPH_STEPS,
                            .lowered = &lowered};
     TRY(auto_scores_open(&s.scores));
     TRY(auto_prepare(&s));

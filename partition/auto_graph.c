@@ -7,22 +7,21 @@
 #include "partition/auto_search.h"
 #include "partition/graph/search.h"
 
-/* What a search of cuts may take: cuts that the evaluator scores, steps of schedules of each start,
- * and whether neighbours of the best cut are scored, too. */
+/* What a search of cuts may take: cuts that the evaluator scores, and whether neighbours of the
+ * best cut are scored, too. */
 struct graph_effort {
     size_t judged;
-    double steps;
     bool descends;
 };
 
-enum { TRIED = 12 }; /* shapes of a class that are looked at, */
-static const struct graph_effort look = {3, 5e4, false};
+/* Steps of schedules of each start. They are the same for all: what a search finds must not depend
+ * on which others there were. */
+static const double steps_of_start = 5e4;
+
+enum { TRIED = 12 }; /* shapes of a class that are looked at; finalists are searched */
+static const struct graph_effort look = {3, false}, search = {32, true};
 /* Shapes whose best plan takes so many times as long as that of all. */
 static const double promising = 4;
-
-/* Finalists are searched: each by a part of what is left of AUTO_GRAPH_STEPS. */
-enum { JUDGED = 32 };
-static const double part_of_steps = 0.6;
 
 /* Neighbours that are estimated to take so much of the best one's seconds are not judged, */
 static const double near_enough = 1.1;
@@ -129,8 +128,7 @@ static enum status try_graph(struct auto_state *s, struct auto_candidate *c, str
         goto out;
     }
     TRY(st);
-    TRY(graph_search_run(&x, s->r->fixed.seed, e.judged, e.steps, &found));
-    s->graph_steps -= found.steps;
+    TRY(graph_search_run(&x, s->r->fixed.seed, e.judged, steps_of_start, &found));
     TRY(judge_found(s, &x, &found, e.descends, c));
 out:
     graph_search_free(&found);
@@ -140,21 +138,23 @@ out:
     return st;
 }
 
+/* Stages in the model's order and on the usual devices are what graphs' cuts are not. */
 static bool wants_graph(const struct auto_state *s, const struct auto_candidate *c, double least_s)
 {
-    return !c->baseline && c->plan.stages > 1 && c->fits && !auto_is_uneven(&c->plan) &&
-           c->quick.iteration_s < promising * least_s && !auto_must_stop(s);
+    return !s->r->in_order && !c->baseline && c->plan.stages > 1 && c->fits &&
+           !auto_is_uneven(&c->plan) && c->quick.iteration_s < promising * least_s &&
+           !auto_must_stop(s);
 }
 
 enum status auto_try_graphs(struct auto_state *s, size_t first)
 {
     struct auto_candidate *all = s->result.candidate;
     size_t n = s->result.n, tried = 0;
-    if (s->graph_steps <= 0)
+    if (s->r->in_order)
         return STATUS_OK;
     qsort(all + first, n - first, sizeof *all, auto_by_merit);
-    double least_s = n > first ? all[first].quick.iteration_s : 0;
-    for (size_t i = first; i < n && tried < TRIED && s->graph_steps > 0; i++) {
+    double least_s = n > first ? fmin(all[first].quick.iteration_s, s->best_s) : 0;
+    for (size_t i = first; i < n && tried < TRIED; i++) {
         bool known = !wants_graph(s, &all[i], least_s);
         for (size_t k = first; k < i && !known; k++)
             known = auto_same_shape(&all[k], &all[i]) &&
@@ -169,8 +169,5 @@ enum status auto_try_graphs(struct auto_state *s, size_t first)
 
 enum status auto_search_graph(struct auto_state *s, struct auto_candidate *c)
 {
-    if (s->graph_steps <= 0 || !wants_graph(s, c, INFINITY))
-        return STATUS_OK;
-    double each = part_of_steps * s->graph_steps / (double)(GRAPH_PASSES * graph_proposers_n + 1);
-    return try_graph(s, c, (struct graph_effort){JUDGED, each, true});
+    return wants_graph(s, c, INFINITY) ? try_graph(s, c, search) : STATUS_OK;
 }

@@ -11,19 +11,18 @@
 #include "partition/auto_scores.h"
 
 enum {
-    AUTO_DEEP = 64,    /* ranks of a pipeline that is tried unless nothing else fits */
-    AUTO_CHUNKS = 8,   /* stages on a device at most, unless asked for more */
-    AUTO_FILL = 6,     /* part of the fill that no schedule saves without more chunks */
-    AUTO_SMALL = 16,   /* devices of a platform on which all replicas and shards are tried */
-    AUTO_ACROSS = 64,  /* ... on which shards may be on more than one node */
-    AUTO_RANKED = 256, /* ... on which e->thorough() verifies all that is shown */
-    AUTO_UNEVEN = 256, /* ... on which groups of microbatches may have a rest */
-    AUTO_ZEROS = 4,    /* ZeRO 0 to 3 */
-    AUTO_PART = 2048,  /* tokens of a part of a sequence that is divided, unless that is given */
-    AUTO_CONTEXT = 64, /* replicas that share a sequence, at most */
-    AUTO_FULL = 32,    /* times the ranks of a pipeline whose fill matters little: microbatches */
-    AUTO_GRAPH_STEPS = 40000000, /* of schedules that cuts of graphs may take: some 3 s */
-    AUTO_STAGES = 1024,          /* of a plan whose activations are counted before it is made */
+    AUTO_DEEP = 64,     /* ranks of a pipeline that is tried unless nothing else fits */
+    AUTO_CHUNKS = 8,    /* stages on a device at most, unless asked for more */
+    AUTO_FILL = 6,      /* part of the fill that no schedule saves without more chunks */
+    AUTO_SMALL = 16,    /* devices of a platform on which all replicas and shards are tried */
+    AUTO_ACROSS = 64,   /* ... on which shards may be on more than one node */
+    AUTO_RANKED = 256,  /* ... on which e->thorough() verifies all that is shown */
+    AUTO_UNEVEN = 256,  /* ... on which groups of microbatches may have a rest */
+    AUTO_ZEROS = 4,     /* ZeRO 0 to 3 */
+    AUTO_PART = 2048,   /* tokens of a part of a sequence that is divided, unless that is given */
+    AUTO_CONTEXT = 64,  /* replicas that share a sequence, at most */
+    AUTO_FULL = 32,     /* times the ranks of a pipeline whose fill matters little: microbatches */
+    AUTO_STAGES = 1024, /* of a plan whose activations are counted before it is made */
     AUTO_CELLS = 1 << 22, /* ops * stages that are cut by `balanced`, as there are so many shapes */
     AUTO_BUCKETS = 8,     /* buckets of a stage's gradients, of the size that is tried first */
 };
@@ -145,9 +144,8 @@ struct auto_state {
     struct auto_scores *scores; /* of plans that have been tried */
     size_t divisions;
     struct auto_division *division; /* [divisions] what shared links add (auto_sharing.c) */
-    double graph_steps; /* that cuts of graphs may take yet; 0: there are none to be searched */
-    double uneven_work; /* ops of plans with different replicas that were scored */
-    size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */
+    double uneven_work;             /* ops of plans with different replicas that were scored */
+    size_t ranked; /* candidates of earlier classes, verified: the first ones of the result */
     struct auto_request offloads; /* the request, with the optimizer's state on the host */
     struct auto_result result;
 };

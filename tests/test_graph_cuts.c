@@ -22,7 +22,8 @@ static uint32_t draw(uint32_t n)
     return (uint32_t)(random_next(&drawn) % n);
 }
 
-/* A random DAG with times from its FLOP; `joined`: every op reads another. */
+/* A random DAG with times from its FLOP, whose last op has the weights of the first; `joined`: every
+ * op reads another. */
 static struct model random_graph(size_t n, bool joined)
 {
     struct model m = sample_chain(n, 0, 0, 0, 0);
@@ -42,6 +43,8 @@ static struct model random_graph(size_t n, bool joined)
             before = from;
         }
     }
+    m.op[n - 1].shares = 0;
+    m.op[n - 1].shared_bytes = m.op[0].parameter_bytes = 4000000;
     sample_rewire(&m, edge, edges);
     return m;
 }

@@ -384,6 +384,22 @@ static double behind(const struct pipeline *x, size_t stage, size_t type)
     return sums + x->update_s[type * x->stages + stage];
 }
 
+/* Two teams that have the same weights sum their gradients, when both have ended: what each sends
+ * of two halves, and gets, is once all. */
+static void sum_ties(struct pipeline *x)
+{
+    for (size_t k = 0; k < x->u->ties; k++) {
+        const struct unit_tie *tie = &x->u->tie[k];
+        uint32_t a = x->team_of[x->cut.stage[tie->owner]],
+                 b = x->team_of[x->cut.stage[tie->borrower]];
+        if (a == b)
+            continue;
+        size_t way = x->cut.place[a] * x->places + x->cut.place[b];
+        double at = larger(x->team[a].free_s, x->team[b].free_s);
+        x->team[a].free_s = x->team[b].free_s = arrival(x, way, tie->bytes, at);
+    }
+}
+
 /* Times by how much what is needed is more than there is: nothing fits that way. */
 static double excess(const struct pipeline *x, size_t stage, size_t type)
 {
@@ -424,6 +440,7 @@ double pipeline_seconds(struct pipeline *x, double limit_s)
     memset(x->link_free_s, 0, x->ways.links * sizeof *x->link_free_s);
     find_messages(x);
     run_steps(x);
+    sum_ties(x);
     x->walked += (double)x->steps;
     for (size_t k = 0; k < x->teams; k++) {
         squares += x->team[k].load_s * x->team[k].load_s;

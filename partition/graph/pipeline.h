@@ -5,7 +5,7 @@
  * Every pass takes the sum of its units on the stage's device. A tensor goes once to every stage
  * that reads it, from where it is made, over the link between the two, in one message per pair of
  * stages and microbatch; on a link messages go one after the other. Gradients go back the same
- * way. */
+ * way, and those of tied weights between their stages at the end. */
 #ifndef PARTITION_GRAPH_PIPELINE_H
 #define PARTITION_GRAPH_PIPELINE_H
 

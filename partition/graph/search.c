@@ -214,6 +214,7 @@ static void anneal(struct graph_search *s, const char *proposer)
     struct pipeline *x = s->x;
     double now_s = pipeline_seconds(x, INFINITY), steps = 0;
     double moves = s->effort / (double)(x->steps + OVERHEAD) / (double)(x->u->n * x->stages);
+    s->random = random_key(s->seed, s->starts);
     double first = s->starts++ % 2 ? warmest : fmin(warmest, fmax(warm_each * moves, 10 * coldest));
     keep(s, now_s, proposer);
     while (steps < s->effort) {
@@ -308,7 +309,7 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
                              struct graph_search *out)
 {
     enum status st;
-    struct graph_search s = {.x = x, .random = random_key(seed, 0), .kept = kept};
+    struct graph_search s = {.x = x, .seed = seed, .kept = kept};
     s.effort = fmin(effort, rounds * (double)(x->steps * x->u->n * x->stages));
     struct graph_cut given;
     TRY(graph_cut_new(x, &s.memory, &given));

@@ -37,7 +37,8 @@ enum { GRAPH_PASSES = 2 };
 
 struct graph_search {
     struct pipeline *x;
-    uint64_t random; /* state of the stream */
+    uint64_t seed;
+    uint64_t random; /* state of the stream of a start */
     double effort;   /* that each start may take: steps of schedules */
     double steps;    /* that all have taken */
     size_t kept;     /* most that found[] has */

@@ -102,6 +102,23 @@ static enum status index_tensors(struct units *u)
     return STATUS_OK;
 }
 
+static enum status find_ties(struct units *u, const struct plan *p, const struct model *m,
+                             const uint32_t *unit_of)
+{
+    struct cost_split split = cost_split_of(p, &p->stage[0]);
+    double reduced = (double)plan_reduce_bytes(p, m) / (double)m->element_bytes;
+    PASS(ARENA_NEW(&u->memory, u->tie, m->n));
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        if (op->shared_bytes == 0 || unit_of[op->shares] == unit_of[i])
+            continue;
+        double part = cost_part(op, &split).parameters;
+        u->tie[u->ties++] = (struct unit_tie){unit_of[op->shares], unit_of[i],
+                                              reduced * part * (double)op->shared_bytes};
+    }
+    return STATUS_OK;
+}
+
 enum status units_make(const struct plan *p, const struct model *m, const struct topology *t,
                        const size_t *begins, struct units *out)
 {
@@ -125,6 +142,7 @@ enum status units_make(const struct plan *p, const struct model *m, const struct
     add_costs(&u, p, m, t);
     TRY(find_tensors(&u, m, unit_of, p->microbatch_size));
     TRY(index_tensors(&u));
+    TRY(find_ties(&u, p, m, unit_of));
     MOVE(out, u);
 out:
     free(unit_of);

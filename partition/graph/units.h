@@ -14,6 +14,13 @@ struct unit_tensor {
     double bytes; /* per microbatch */
 };
 
+/* Weights that a unit borrows from another one: who has one of them sums its gradients with the
+ * other. */
+struct unit_tie {
+    uint32_t owner, borrower;
+    double bytes; /* of gradients */
+};
+
 struct units {
     size_t n, ops, types;
     uint32_t *first;      /* [n + 1] ops of the model; units are in a topological order */
@@ -30,6 +37,8 @@ struct units {
     uint32_t *reader; /* [tensors + 1] CSR: units, ascending, each once */
     size_t *read_start;
     uint32_t *read; /* [n + 1] CSR: tensors that a unit reads */
+    size_t ties;
+    struct unit_tie *tie;
     struct arena memory;
 };
 
