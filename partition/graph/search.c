@@ -178,20 +178,39 @@ bool graph_move_try(struct pipeline *x, size_t k, struct graph_move *m)
 
 /* ---- what is found */
 
+const char *graph_source(size_t bit)
+{
+    return bit > 0 ? graph_proposers[bit - 1].name : "plan";
+}
+
 /* Cuts that take as long are the same, but for devices that are alike, or for units of no cost. */
-static bool is_known(const struct graph_search *s, double seconds)
+static struct graph_found *known(const struct graph_search *s, double seconds)
 {
     for (size_t k = 0; k < s->n; k++)
         if (fabs(s->found[k].seconds - seconds) < 1e-9 * seconds)
-            return true;
-    return false;
+            return &s->found[k];
+    return NULL;
+}
+
+static void keep_best(struct graph_search *s, double seconds, size_t source)
+{
+    struct graph_found *best = &s->best[source];
+    if (best->sources && seconds >= best->seconds)
+        return;
+    best->sources = 1u << source;
+    best->seconds = seconds;
+    graph_cut_copy(s->x, &s->x->cut, &best->cut);
 }
 
 /* Keep the pipeline's cut if it is among the best. */
-static void keep(struct graph_search *s, double seconds, const char *proposer)
+static void keep(struct graph_search *s, double seconds, size_t source)
 {
     size_t at = s->n;
-    if ((s->n == s->kept && seconds >= s->found[s->n - 1].seconds) || is_known(s, seconds))
+    keep_best(s, seconds, source);
+    struct graph_found *same = known(s, seconds);
+    if (same)
+        same->sources |= 1u << source;
+    if (same || (s->n == s->kept && seconds >= s->found[s->n - 1].seconds))
         return;
     if (s->n < s->kept)
         s->n++;
@@ -201,7 +220,7 @@ static void keep(struct graph_search *s, double seconds, const char *proposer)
     for (; at > 0 && s->found[at - 1].seconds > seconds; at--)
         s->found[at] = s->found[at - 1];
     last.seconds = seconds;
-    last.proposer = proposer;
+    last.sources = 1u << source;
     graph_cut_copy(s->x, &s->x->cut, &last.cut);
     s->found[at] = last;
 }
@@ -209,13 +228,13 @@ static void keep(struct graph_search *s, double seconds, const char *proposer)
 /* ---- search */
 
 /* From the pipeline's cut on. */
-static void anneal(struct graph_search *s, const char *proposer)
+static void anneal(struct graph_search *s, size_t source)
 {
     struct pipeline *x = s->x;
     double now_s = pipeline_seconds(x, INFINITY), steps = 0;
     double moves = s->effort / (double)(x->steps + OVERHEAD) / (double)(x->u->n * x->stages);
     double first = s->starts++ % 2 ? warmest : fmin(warmest, fmax(warm_each * moves, 10 * coldest));
-    keep(s, now_s, proposer);
+    keep(s, now_s, source);
     while (steps < s->effort) {
         struct graph_move m;
         double warm = first * pow(coldest / first, steps / s->effort) * now_s;
@@ -227,7 +246,7 @@ static void anneal(struct graph_search *s, const char *proposer)
         steps += x->walked - walked;
         if (seconds <= limit_s) {
             now_s = seconds;
-            keep(s, now_s, proposer);
+            keep(s, now_s, source);
         } else {
             graph_move_undo(x, &m);
         }
@@ -279,9 +298,8 @@ out:
     return st;
 }
 
-/* The proposer's cut on the places of `from`, or on better ones. */
-static enum status start(struct graph_search *s, const struct graph_proposer *proposer,
-                         const struct graph_cut *from)
+/* A proposer's cut on the places of `from`, or on better ones. */
+static enum status start(struct graph_search *s, size_t proposer, const struct graph_cut *from)
 {
     enum status st;
     struct arena a = {0};
@@ -290,7 +308,7 @@ static enum status start(struct graph_search *s, const struct graph_proposer *pr
     TRY(ARENA_NEW(&a, order, s->x->u->n));
     TRY(graph_cut_new(s->x, &a, &cut));
     graph_cut_copy(s->x, from, &cut);
-    st = proposers_order(proposer, s->x->u, s->x->stages, order);
+    st = proposers_order(&graph_proposers[proposer], s->x->u, s->x->stages, order);
     if (st == STATUS_UNSUPPORTED) { /* it has nothing to say about such a graph */
         st = STATUS_OK;
         goto out;
@@ -298,7 +316,7 @@ static enum status start(struct graph_search *s, const struct graph_proposer *pr
     TRY(st);
     TRY(cut_order(s, order, &cut));
     pipeline_set(s->x, &cut);
-    anneal(s, proposer->name);
+    anneal(s, 1 + proposer);
 out:
     arena_free(&a);
     return st;
@@ -315,12 +333,14 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
     TRY(ARENA_NEW(&s.memory, s.found, kept));
     for (size_t k = 0; k < kept; k++)
         TRY(graph_cut_new(x, &s.memory, &s.found[k].cut));
+    for (size_t k = 0; k < GRAPH_SOURCES; k++)
+        TRY(graph_cut_new(x, &s.memory, &s.best[k].cut));
     graph_cut_copy(x, &x->cut, &given);
-    anneal(&s, "plan");
+    anneal(&s, 0);
     size_t n = units_are_chain(x->u) ? 1 : graph_proposers_n; /* all have the only order */
     for (size_t k = 0; k < GRAPH_PASSES * n; k++)
         if (s.steps + cut_steps(x) <= effort * (double)(GRAPH_PASSES * graph_proposers_n + 1))
-            TRY(start(&s, &graph_proposers[k % n], &given));
+            TRY(start(&s, k % n, &given));
     MOVE(out, s);
 out:
     graph_search_free(&s);

@@ -7,9 +7,18 @@
 
 #include "partition/graph/proposers.h"
 
-/* A cut that was found, and from whose proposal. */
+/* Whose proposals lead to a cut: bit 0 the plan's own, bit 1 + k those of graph_proposers[k]. */
+#define PROPOSER(name, word, summary) +1
+enum {
+    GRAPH_SOURCES = 1
+#include "partition/graph/proposers.def"
+};
+#undef PROPOSER
+const char *graph_source(size_t bit);
+
+/* A cut that was found, and from where: all that came by, not the first only. */
 struct graph_found {
-    const char *proposer;
+    uint32_t sources;
     double seconds; /* pipeline_seconds() */
     struct graph_cut cut;
 };
@@ -43,7 +52,8 @@ struct graph_search {
     size_t kept;     /* most that found[] has */
     size_t starts;   /* so far */
     size_t n;
-    struct graph_found *found; /* [n] different cuts, the best first */
+    struct graph_found *found;              /* [n] different cuts, the best first */
+    struct graph_found best[GRAPH_SOURCES]; /* of every source; none has sources 0 */
     struct arena memory;
 };
 
