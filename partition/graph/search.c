@@ -2,6 +2,7 @@
 #include "partition/graph/search.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/random.h"
@@ -12,8 +13,8 @@ static const double rounds = 200;
 /* Units x stages that proposals are cut into, on as many orders of places. */
 enum { PLACINGS = 200000, MOST_PLACINGS = 24 };
 
-/* Of a move, in steps of schedules; and places of a dynamic program that take as long as one. */
-enum { OVERHEAD = 16, PLACES_PER_STEP = 40 };
+/* Of a move, in steps of schedules. */
+enum { OVERHEAD = 16 };
 
 /* Parts of an iteration that a move may make worse at first, and at last. Every second start begins
  * warm, to see other orders of devices; the others, where there are few moves for each unit and
@@ -25,6 +26,10 @@ void graph_search_free(struct graph_search *s)
     arena_free(&s->memory);
     *s = (struct graph_search){0};
 }
+
+/* Of what every start may take, where that is too little; the rest goes to so many of the best. */
+static const double short_part = 0.25;
+enum { FURTHER = 4 };
 
 static uint32_t below(struct graph_search *s, size_t n)
 {
@@ -228,12 +233,12 @@ static void keep(struct graph_search *s, double seconds, size_t source)
 /* ---- search */
 
 /* From the pipeline's cut on. */
-static void anneal(struct graph_search *s, size_t source)
+static void anneal(struct graph_search *s, size_t source, bool warm_start)
 {
     struct pipeline *x = s->x;
     double now_s = pipeline_seconds(x, INFINITY), steps = 0;
     double moves = s->effort / (double)(x->steps + OVERHEAD) / (double)(x->u->n * x->stages);
-    double first = s->starts++ % 2 ? warmest : fmin(warmest, fmax(warm_each * moves, 10 * coldest));
+    double first = warm_start ? warmest : fmin(warmest, fmax(warm_each * moves, 10 * coldest));
     keep(s, now_s, source);
     while (steps < s->effort) {
         struct graph_move m;
@@ -262,30 +267,43 @@ static void shuffle(struct graph_search *s)
         pipeline_place(x, k, below(s, x->places));
 }
 
-/* What a dynamic program takes, as steps of schedules. */
-static double cut_steps(const struct pipeline *x)
+/* Orders of places that a proposal is cut on. */
+static size_t placings(const struct pipeline *x)
 {
-    return (double)x->u->n * (double)x->u->n / PLACES_PER_STEP;
+    size_t n = 1 + PLACINGS / (x->u->n * x->stages);
+    return n < MOST_PLACINGS ? n : MOST_PLACINGS;
+}
+
+/* What a proposal takes, as steps of schedules: its keys, measured on 4,000 and 40,000 units, and a
+ * dynamic program for each order of places. */
+static double proposal_steps(const struct pipeline *x, bool asked)
+{
+    double n = (double)x->u->n, keys = asked ? 0 : 2 * n * sqrt(n);
+    return keys + n * (double)(x->stages * placings(x));
 }
 
 /* Cut the order on the places of `cut`, and on as many others as are worth it: which devices a
- * stage has decides how much it can take. cut: in: places; out: the best. */
-static enum status cut_order(struct graph_search *s, const uint32_t *order, struct graph_cut *cut)
+ * stage has decides how much it can take. The proposer's own stages may be better than all.
+ *   cut  in: places; out: the best */
+static enum status cut_order(struct graph_search *s, size_t proposer, struct graph_cut *cut)
 {
     enum status st;
     struct pipeline *x = s->x;
     struct arena a = {0};
     struct graph_cut other;
     double best_s = INFINITY;
-    size_t tries = 1 + PLACINGS / (x->u->n * x->stages);
-    s->steps += cut_steps(x) * (double)(tries < MOST_PLACINGS ? tries : MOST_PLACINGS);
     TRY(graph_cut_new(x, &a, &other));
     pipeline_set(x, cut);
-    for (size_t k = 0; k < tries && k < MOST_PLACINGS; k++) {
+    if (s->stage[proposer]) {
+        memcpy(cut->stage, s->stage[proposer], x->u->n * sizeof *cut->stage);
+        pipeline_set(x, cut);
+        best_s = pipeline_seconds(x, INFINITY);
+    }
+    for (size_t k = 0; k < placings(x); k++) {
         if (k > 0)
             shuffle(s);
         memcpy(other.place, x->cut.place, x->teams * sizeof *other.place);
-        TRY(proposers_cut(x, order, other.stage));
+        TRY(proposers_cut(x, s->order[proposer], other.stage));
         pipeline_set(x, &other);
         double seconds = pipeline_seconds(x, best_s);
         if (seconds < best_s) {
@@ -298,28 +316,84 @@ out:
     return st;
 }
 
-/* A proposer's cut on the places of `from`, or on better ones. */
-static enum status start(struct graph_search *s, size_t proposer, const struct graph_cut *from)
+/* The proposer's order and its own stages, or none where it has nothing to say about such a graph. */
+static enum status ask(struct graph_search *s, size_t proposer)
 {
     enum status st;
+    const struct units *u = s->x->u;
+    size_t parts = s->x->stages;
+    uint32_t *order, *stage;
+    double *key = NULL;
+    TRY(ARRAY_NEW(key, u->n));
+    TRY(ARENA_NEW(&s->memory, order, u->n));
+    TRY(ARENA_NEW(&s->memory, stage, u->n));
+    st = proposers_order(&graph_proposers[proposer], u, parts, order, key);
+    s->order[proposer] = st == STATUS_OK ? order : NULL;
+    if (st == STATUS_UNSUPPORTED)
+        st = STATUS_OK;
+    else if (st == STATUS_OK && proposers_stages(u, parts, key, stage))
+        s->stage[proposer] = stage;
+out:
+    free(key);
+    return st;
+}
+
+/* From the proposer's cut on the places of `from`, or on better ones. */
+static enum status start(struct graph_search *s, size_t proposer, bool warm_start,
+                         const struct graph_cut *from)
+{
+    enum status st = STATUS_OK;
     struct arena a = {0};
     struct graph_cut cut;
-    uint32_t *order;
-    TRY(ARENA_NEW(&a, order, s->x->u->n));
+    if (!s->order[proposer])
+        return STATUS_OK;
     TRY(graph_cut_new(s->x, &a, &cut));
     graph_cut_copy(s->x, from, &cut);
-    st = proposers_order(&graph_proposers[proposer], s->x->u, s->x->stages, order);
-    if (st == STATUS_UNSUPPORTED) { /* it has nothing to say about such a graph */
-        st = STATUS_OK;
-        goto out;
-    }
-    TRY(st);
-    TRY(cut_order(s, order, &cut));
+    TRY(cut_order(s, proposer, &cut));
     pipeline_set(s->x, &cut);
-    anneal(s, 1 + proposer);
+    anneal(s, 1 + proposer, warm_start);
 out:
     arena_free(&a);
     return st;
+}
+
+/* From all proposals, as long as there are steps. */
+static enum status start_all(struct graph_search *s, double most, int pass,
+                             const struct graph_cut *from)
+{
+    size_t n = units_are_chain(s->x->u) ? 1 : graph_proposers_n; /* all have the only order */
+    for (size_t k = 0; k < n; k++) {
+        double steps = proposal_steps(s->x, pass > 0);
+        if (s->steps + steps > most)
+            continue;
+        s->steps += steps;
+        if (pass == 0)
+            PASS(ask(s, k));
+        PASS(start(s, k, ((size_t)pass + k) % 2 == 0, from));
+    }
+    return STATUS_OK;
+}
+
+/* Where there are too few steps to go far from every proposal: on from the best. */
+static void go_on(struct graph_search *s, double most)
+{
+    uint32_t done = 0;
+    for (size_t left = FURTHER; left > 0 && s->steps < most; left--) {
+        const struct graph_found *best = NULL;
+        size_t source = 0;
+        for (size_t k = 0; k < GRAPH_SOURCES; k++)
+            if (s->best[k].sources && !(done >> k & 1) &&
+                (!best || s->best[k].seconds < best->seconds)) {
+                best = &s->best[k];
+                source = k;
+            }
+        if (!best)
+            return;
+        done |= 1u << source;
+        s->effort = (most - s->steps) / (double)left;
+        pipeline_set(s->x, &best->cut);
+        anneal(s, source, false);
+    }
 }
 
 enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, double effort,
@@ -327,7 +401,10 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
 {
     enum status st;
     struct graph_search s = {.x = x, .random = random_key(seed, 0), .kept = kept};
-    s.effort = fmin(effort, rounds * (double)(x->steps * x->u->n * x->stages));
+    double enough = rounds * (double)(x->steps * x->u->n * x->stages),
+           most = effort * (double)(GRAPH_PASSES * graph_proposers_n + 1);
+    s.ample = enough <= effort;
+    s.effort = s.ample ? enough : short_part * effort;
     struct graph_cut given;
     TRY(graph_cut_new(x, &s.memory, &given));
     TRY(ARENA_NEW(&s.memory, s.found, kept));
@@ -336,11 +413,11 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
     for (size_t k = 0; k < GRAPH_SOURCES; k++)
         TRY(graph_cut_new(x, &s.memory, &s.best[k].cut));
     graph_cut_copy(x, &x->cut, &given);
-    anneal(&s, 0);
-    size_t n = units_are_chain(x->u) ? 1 : graph_proposers_n; /* all have the only order */
-    for (size_t k = 0; k < GRAPH_PASSES * n; k++)
-        if (s.steps + cut_steps(x) <= effort * (double)(GRAPH_PASSES * graph_proposers_n + 1))
-            TRY(start(&s, k % n, &given));
+    anneal(&s, 0, false);
+    for (int pass = 0; pass < (s.ample ? GRAPH_PASSES : 1); pass++)
+        TRY(start_all(&s, most, pass, &given));
+    if (!s.ample)
+        go_on(&s, most);
     MOVE(out, s);
 out:
     graph_search_free(&s);

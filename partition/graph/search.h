@@ -50,10 +50,12 @@ struct graph_search {
     double effort;   /* that each start may take: steps of schedules */
     double steps;    /* that all have taken */
     size_t kept;     /* most that found[] has */
-    size_t starts;   /* so far */
+    bool ample;      /* each start has all the effort that it needs */
     size_t n;
     struct graph_found *found;              /* [n] different cuts, the best first */
     struct graph_found best[GRAPH_SOURCES]; /* of every source; none has sources 0 */
+    /* Of proposer k, once it was asked: [units], NULL: none. */
+    uint32_t *order[GRAPH_SOURCES], *stage[GRAPH_SOURCES];
     struct arena memory;
 };
 
