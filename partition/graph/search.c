@@ -283,9 +283,11 @@ static double proposal_steps(const struct pipeline *x, bool asked)
 }
 
 /* Cut the order on the places of `cut`, and on as many others as are worth it: which devices a
- * stage has decides how much it can take. The proposer's own stages may be better than all.
+ * stage has decides how much it can take.
+ *   own  the proposer's own stages instead
  *   cut  in: places; out: the best */
-static enum status cut_order(struct graph_search *s, size_t proposer, struct graph_cut *cut)
+static enum status cut_order(struct graph_search *s, size_t proposer, bool own,
+                             struct graph_cut *cut)
 {
     enum status st;
     struct pipeline *x = s->x;
@@ -294,16 +296,14 @@ static enum status cut_order(struct graph_search *s, size_t proposer, struct gra
     double best_s = INFINITY;
     TRY(graph_cut_new(x, &a, &other));
     pipeline_set(x, cut);
-    if (s->stage[proposer]) {
-        memcpy(cut->stage, s->stage[proposer], x->u->n * sizeof *cut->stage);
-        pipeline_set(x, cut);
-        best_s = pipeline_seconds(x, INFINITY);
-    }
     for (size_t k = 0; k < placings(x); k++) {
         if (k > 0)
             shuffle(s);
         memcpy(other.place, x->cut.place, x->teams * sizeof *other.place);
-        TRY(proposers_cut(x, s->order[proposer], other.stage));
+        if (own)
+            memcpy(other.stage, s->stage[proposer], x->u->n * sizeof *other.stage);
+        else
+            TRY(proposers_cut(x, s->order[proposer], other.stage));
         pipeline_set(x, &other);
         double seconds = pipeline_seconds(x, best_s);
         if (seconds < best_s) {
@@ -338,18 +338,19 @@ out:
     return st;
 }
 
-/* From the proposer's cut on the places of `from`, or on better ones. */
-static enum status start(struct graph_search *s, size_t proposer, bool warm_start,
+/* From the proposer's cut on the places of `from`, or on better ones; or from its own stages, which
+ * balance once devices are known. */
+static enum status start(struct graph_search *s, size_t proposer, bool own, bool warm_start,
                          const struct graph_cut *from)
 {
     enum status st = STATUS_OK;
     struct arena a = {0};
     struct graph_cut cut;
-    if (!s->order[proposer])
+    if (!(own ? s->stage : s->order)[proposer])
         return STATUS_OK;
     TRY(graph_cut_new(s->x, &a, &cut));
     graph_cut_copy(s->x, from, &cut);
-    TRY(cut_order(s, proposer, &cut));
+    TRY(cut_order(s, proposer, own, &cut));
     pipeline_set(s->x, &cut);
     anneal(s, 1 + proposer, warm_start);
 out:
@@ -369,29 +370,60 @@ static enum status start_all(struct graph_search *s, double most, int pass,
         s->steps += steps;
         if (pass == 0)
             PASS(ask(s, k));
-        PASS(start(s, k, ((size_t)pass + k) % 2 == 0, from));
+        PASS(start(s, k, false, ((size_t)pass + k) % 2 == 0, from));
+        PASS(start(s, k, true, false, from));
     }
     return STATUS_OK;
 }
 
-/* Where there are too few steps to go far from every proposal: on from the best. */
+/* How many stages come one behind the other in the pipeline's cut, at most. */
+static size_t depth(struct graph_search *s)
+{
+    const struct pipeline *x = s->x;
+    size_t most = 0;
+    for (size_t b = 0; b < x->stages; b++) {
+        s->depth[b] = 1;
+        for (size_t a = 0; a < b; a++)
+            if (x->bytes[a * x->stages + b] >= 0.5 && s->depth[a] >= s->depth[b])
+                s->depth[b] = s->depth[a] + 1;
+        most = s->depth[b] > most ? s->depth[b] : most;
+    }
+    return most;
+}
+
+/* The best source that is not done and whose cut is less deep; GRAPH_SOURCES: none. */
+static size_t pick(const struct graph_search *s, uint32_t done, const size_t *depth_of,
+                   size_t below_depth)
+{
+    size_t best = GRAPH_SOURCES;
+    for (size_t k = 0; k < GRAPH_SOURCES; k++)
+        if (s->best[k].sources && !(done >> k & 1) && depth_of[k] < below_depth &&
+            (best == GRAPH_SOURCES || s->best[k].seconds < s->best[best].seconds))
+            best = k;
+    return best;
+}
+
+/* Where there are too few steps to go far from every proposal: on from the best, and from the best
+ * of stages that stand less deep, which no move leads to. */
 static void go_on(struct graph_search *s, double most)
 {
     uint32_t done = 0;
+    size_t depth_of[GRAPH_SOURCES] = {0}, least = SIZE_MAX;
+    for (size_t k = 0; k < GRAPH_SOURCES; k++)
+        if (s->best[k].sources) {
+            pipeline_set(s->x, &s->best[k].cut);
+            depth_of[k] = depth(s);
+        }
     for (size_t left = FURTHER; left > 0 && s->steps < most; left--) {
-        const struct graph_found *best = NULL;
-        size_t source = 0;
-        for (size_t k = 0; k < GRAPH_SOURCES; k++)
-            if (s->best[k].sources && !(done >> k & 1) &&
-                (!best || s->best[k].seconds < best->seconds)) {
-                best = &s->best[k];
-                source = k;
-            }
-        if (!best)
+        size_t source = pick(s, done, depth_of, least);
+        if (source == GRAPH_SOURCES)
+            source = pick(s, done, depth_of, SIZE_MAX);
+        if (source == GRAPH_SOURCES)
             return;
         done |= 1u << source;
+        least = depth_of[source] < least ? depth_of[source] : least;
         s->effort = (most - s->steps) / (double)left;
-        pipeline_set(s->x, &best->cut);
+        pipeline_set(s->x, &s->best[source].cut);
         anneal(s, source, false);
     }
 }
@@ -408,6 +440,7 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
     struct graph_cut given;
     TRY(graph_cut_new(x, &s.memory, &given));
     TRY(ARENA_NEW(&s.memory, s.found, kept));
+    TRY(ARENA_NEW(&s.memory, s.depth, x->stages));
     for (size_t k = 0; k < kept; k++)
         TRY(graph_cut_new(x, &s.memory, &s.found[k].cut));
     for (size_t k = 0; k < GRAPH_SOURCES; k++)

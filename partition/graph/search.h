@@ -56,6 +56,7 @@ struct graph_search {
     struct graph_found best[GRAPH_SOURCES]; /* of every source; none has sources 0 */
     /* Of proposer k, once it was asked: [units], NULL: none. */
     uint32_t *order[GRAPH_SOURCES], *stage[GRAPH_SOURCES];
+    size_t *depth; /* [stages] scratch */
     struct arena memory;
 };
 
