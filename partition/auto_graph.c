@@ -28,27 +28,32 @@ static const double near_enough = 1.1;
 /* nor when so much of what the whole search may lower has been lowered for it. */
 static const double part_of_work = 0.03, usual_work = 1e8;
 
-/* The scored plan of the pipeline's cut, for whoever wants to know what was tried. */
-static enum status record(struct auto_state *s, struct pipeline *x, const char *proposer,
+/* The scored plan of the pipeline's cut, for whoever wants to know what was tried: once for each of
+ * its sources. */
+static enum status record(struct auto_state *s, struct pipeline *x, uint32_t sources,
                           const struct auto_candidate *c)
 {
     struct auto_result *all = &s->result;
-    double estimate_s = pipeline_seconds(x, INFINITY);
-    PASS(ARRAY_ROOM(all->cut, all->cuts));
-    all->cut[all->cuts++] = (struct auto_cut){.proposer = proposer,
-                                              .stages = (uint32_t)c->plan.stages,
-                                              .replicas = c->plan.stage[0].replicas,
-                                              .tensor_parallel = c->plan.stage[0].tensor_parallel,
-                                              .bytes = pipeline_crossing(x),
-                                              .balance = pipeline_balance(x),
-                                              .estimate_s = estimate_s,
-                                              .iteration_s = c->quick.iteration_s,
-                                              .fits = c->fits};
+    struct auto_cut cut = {.stages = (uint32_t)c->plan.stages,
+                           .replicas = c->plan.stage[0].replicas,
+                           .tensor_parallel = c->plan.stage[0].tensor_parallel,
+                           .bytes = pipeline_crossing(x),
+                           .estimate_s = pipeline_seconds(x, INFINITY),
+                           .iteration_s = c->quick.iteration_s,
+                           .fits = c->fits};
+    cut.balance = pipeline_balance(x);
+    for (size_t k = 0; k < GRAPH_SOURCES; k++) {
+        if (!(sources >> k & 1))
+            continue;
+        cut.proposer = graph_source(k);
+        PASS(ARRAY_ROOM(all->cut, all->cuts));
+        all->cut[all->cuts++] = cut;
+    }
     return STATUS_OK;
 }
 
 /* The pipeline's cut takes the candidate's place if the evaluator says that it is better. */
-static enum status judge(struct auto_state *s, struct pipeline *x, const char *proposer,
+static enum status judge(struct auto_state *s, struct pipeline *x, uint32_t sources,
                          struct auto_candidate *best, bool *better)
 {
     enum status st;
@@ -59,7 +64,7 @@ static enum status judge(struct auto_state *s, struct pipeline *x, const char *p
     c.plan.algorithm = NULL;
     TRY(text_copy(partition_graph.name, &c.plan.algorithm));
     TRY(auto_score(s, &c));
-    TRY(record(s, x, proposer, &c));
+    TRY(record(s, x, sources, &c));
     *better = auto_take_better(&c, best);
 out:
     plan_free(&c.plan);
@@ -67,7 +72,7 @@ out:
 }
 
 /* Neighbours of the best cut, as long as one is better. */
-static enum status descend(struct auto_state *s, struct pipeline *x, const char *proposer,
+static enum status descend(struct auto_state *s, struct pipeline *x, uint32_t sources,
                            struct auto_candidate *best)
 {
     size_t all = graph_moves(x), since = 0;
@@ -81,7 +86,7 @@ static enum status descend(struct auto_state *s, struct pipeline *x, const char 
         if (!graph_move_try(x, k, &m))
             continue;
         if (pipeline_seconds(x, limit_s) < limit_s)
-            PASS(judge(s, x, proposer, best, &better));
+            PASS(judge(s, x, sources, best, &better));
         if (better) {
             limit_s = pipeline_seconds(x, INFINITY) * near_enough;
             since = 0;
@@ -92,21 +97,37 @@ static enum status descend(struct auto_state *s, struct pipeline *x, const char 
     return STATUS_OK;
 }
 
+/* Does none of the best cuts come from there? */
+static bool is_left_out(const struct graph_search *found, size_t source)
+{
+    uint32_t seen = 0;
+    for (size_t k = 0; k < found->n; k++)
+        seen |= found->found[k].sources;
+    return found->best[source].sources && !(seen >> source & 1);
+}
+
+/* The best cuts of all, and for a finalist the best of every source: an estimate chose them, and
+ * the evaluator may see it otherwise. */
 static enum status judge_found(struct auto_state *s, struct pipeline *x,
-                               const struct graph_search *found, bool descends,
+                               const struct graph_search *found, bool finalist,
                                struct auto_candidate *best)
 {
-    size_t at = SIZE_MAX;
-    for (size_t k = 0; k < found->n && !auto_must_stop(s); k++) {
+    const struct graph_found *at = NULL;
+    size_t n = found->n + (finalist ? GRAPH_SOURCES : 0);
+    for (size_t k = 0; k < n && !auto_must_stop(s); k++) {
         bool better;
-        pipeline_set(x, &found->found[k].cut);
-        PASS(judge(s, x, found->found[k].proposer, best, &better));
-        at = better ? k : at;
+        const struct graph_found *next =
+            k < found->n ? &found->found[k] : &found->best[k - found->n];
+        if (k >= found->n && !is_left_out(found, k - found->n))
+            continue;
+        pipeline_set(x, &next->cut);
+        PASS(judge(s, x, next->sources, best, &better));
+        at = better ? next : at;
     }
-    if (at == SIZE_MAX || !descends)
+    if (!at || !finalist)
         return STATUS_OK;
-    pipeline_set(x, &found->found[at].cut);
-    return descend(s, x, found->found[at].proposer, best);
+    pipeline_set(x, &at->cut);
+    return descend(s, x, at->sources, best);
 }
 
 /* A chain on equal devices has its stages from `balanced`: only finalists are worth a search. */

@@ -16,19 +16,29 @@ static enum status begin_evenly(const struct partition_problem *p, size_t *first
     return STATUS_OK;
 }
 
-/* The order by a proposer's keys, cut. */
+/* The order by a proposer's keys, cut, or its own stages. */
 static enum status cut_by(struct pipeline *x, const struct graph_proposer *by)
 {
     enum status st;
     struct arena a = {0};
-    struct graph_cut cut;
+    struct graph_cut cut, own;
     uint32_t *order;
+    double *key;
     TRY(ARENA_NEW(&a, order, x->u->n));
+    TRY(ARENA_NEW(&a, key, x->u->n));
     TRY(graph_cut_new(x, &a, &cut));
+    TRY(graph_cut_new(x, &a, &own));
     graph_cut_copy(x, &x->cut, &cut);
-    TRY(proposers_order(by, x->u, x->stages, order));
+    graph_cut_copy(x, &x->cut, &own);
+    TRY(proposers_order(by, x->u, x->stages, order, key));
     TRY(proposers_cut(x, order, cut.stage));
     pipeline_set(x, &cut);
+    double seconds = pipeline_seconds(x, INFINITY);
+    if (proposers_stages(x->u, x->stages, key, own.stage)) {
+        pipeline_set(x, &own);
+        if (pipeline_seconds(x, INFINITY) >= seconds)
+            pipeline_set(x, &cut);
+    }
 out:
     arena_free(&a);
     return st;

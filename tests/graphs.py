@@ -4,6 +4,7 @@
 usage: graphs.py FORELINE exact ALL_CUTS FIRST LAST [STEP]
        graphs.py FORELINE make SEED DIRECTORY
        graphs.py FORELINE alone FIRST LAST [STEP [WORKLOADS]]
+       graphs.py FORELINE table FILE...
 
 exact: random models of 8 to 12 ops in 2 to 5 stages on 2 to 5 devices, equal and unequal, on four
 shapes of platforms, by three schedules: seeds FIRST, FIRST + STEP, ... below LAST. All chains of
@@ -15,8 +16,10 @@ make: leaves the model and the platform of a seed, and prints the command that p
 alone: models that branch, 60 series-parallel and 60 other random graphs of 200 to 4,000 ops, and
 shapes of inception, nasnet and densenet, in 4 stages on eight platforms: cases FIRST, FIRST + STEP,
 ... below LAST of all pairs (`alone 0 0` says how many). Neither `auto` nor `graph` must be beaten, by
-more than 0.1 % as SimGrid simulates it, by any proposer or published partitioner alone. Says whose
-proposals the best cuts are. A folder WORKLOADS adds the profiles of PipeDream's authors.
+more than 0.1 % as SimGrid simulates it, by any proposer or published partitioner alone. Prints a row of
+JSON for each: seconds of all of them, and of the best cuts that annealing reached from each proposal. A
+folder WORKLOADS adds the profiles of PipeDream's authors. Then, as `table` of rows that were kept: who
+was beaten, and whose proposals the best plans are from, as proposed and behind the search.
 """
 
 import itertools
@@ -294,18 +297,22 @@ def published(name, where, m):
     return done.returncode == 0
 
 
-def winner_of(candidates):
-    """Whose proposal the best cut came from, and whether nobody else's came within 0.01 %."""
+def found_by(candidates):
+    """The best cut that the search reached from each proposal: seconds on the analytic engine."""
     best = {}
     with open(candidates) as f:
         for row in f:
             if not row.startswith("#"):
                 w = row.split("\t")
                 best[w[0]] = min(best.get(w[0], float("inf")), float(w[7]))
-    if not best:
-        return "balanced", False
-    winner = min(best, key=best.get)
-    return winner, all(s > best[winner] * 1.0001 for p, s in best.items() if p != winner)
+    return best
+
+
+def proposers():
+    """Algorithms that answer alone."""
+    names = [line.split()[0] for line in foreline("plan", "--algorithm", "list").stdout.splitlines()
+             if "--objective" not in line]
+    return [n for n in names if n in ("balanced", "metis") or n.startswith(("graph:", "igraph:"))]
 
 
 def one_case(model, where, algorithms):
@@ -314,60 +321,114 @@ def one_case(model, where, algorithms):
         family, k = model.split()
         graph_model("m.json", family, int(k))
         m = ["--model", "m.json"]
+    name = model.split("/")[-2] if "/" in model else model
+    row = {"model": name, "platform": where}
     made, error = plan("auto", 4, "1f1b", where, *m, "--candidates", "c.tsv")
     if not made:
-        return None, error.splitlines()[-1], None
-    took = {"auto": seconds("x.json", "simgrid")}
-    for a in algorithms:
+        return {**row, "refused": error.splitlines()[-1]}
+    row["found"] = found_by("c.tsv")
+    row["planned"] = seconds("x.json", "analytic")
+    row["took"] = took = {"auto": seconds("x.json", "simgrid")}
+    for a in ["graph", *algorithms]:
         if plan(a, 4, "1f1b", where, *m)[0]:
             took[a] = seconds("x.json", "simgrid")
     for a in PUBLISHED:
         if published(a, where, m):
             took[a] = seconds("x.json", "simgrid")
-    return took, *winner_of("c.tsv")
+    return row
 
 
 def alone(first, last, step=1, workloads=""):
     cases = list(itertools.product(models(workloads), PLATFORMS))
-    print(f"{len(cases)} cases")
-    algorithms = [line.split()[0] for line in foreline("plan", "--algorithm", "list").stdout.splitlines()
-                  if line.split()[0].split(":")[0] in ("graph", "igraph", "balanced", "metis")
-                  and "--objective" not in line]
+    algorithms = proposers()
     platform("slow.xml", [100, 100, 50, 50], [20, 20, 10, 10], [0, 0, 1, 1], 3)
     platform("equal.xml", [100] * 4, [20] * 4, [0, 0, 1, 1], 20)
     platform("ring.xml", [100, 50, 75, 100], [20] * 4, [0, 1, 2, 3], 6)
-    beaten, only = {"auto": [], "graph": []}, {}
+    rows = []
     for model, where in cases[int(first):int(last):int(step)]:
-        name = f"{model.split('/')[-2] if '/' in model else model} on {where}"
-        took, winner, alone_is = one_case(model, where, algorithms)
-        if not took:
-            print(f"{name}: {winner}", flush=True)
-            continue
-        by, best_s = min(((a, s) for a, s in took.items() if a not in ("auto", "graph")), key=lambda x: x[1])
-        least_s = {"auto": min(best_s, took.get("graph", best_s)), "graph": best_s}
-        worse = [a for a in beaten if took.get(a, float("inf")) > least_s[a] * 1.001]
-        for a in worse:
-            beaten[a].append(100 * (took.get(a, float("inf")) / least_s[a] - 1))
-        if alone_is:
-            only.setdefault(winner, []).append(name)
-        print(f"{name}: auto {took['auto']:.6g} s from {winner}{' alone' if alone_is else ''}, graph "
-              f"{took.get('graph', float('nan')):.6g} s, best alone {best_s:.6g} s by {by}"
-              f"{''.join(f'; {a} BEATEN by {beaten[a][-1]:.2f} %' for a in worse)}", flush=True)
-    for winner, where in sorted(only.items()):
-        print(f"{winner}: only source of the best cut in {len(where)}, such as {where[0]}")
-    for a, over in beaten.items():
-        print(f"{a}: beaten in {len(over)}{f', by {max(over):.2f} % at worst' if over else ''}")
-    return not beaten["auto"]
+        rows.append(one_case(model, where, algorithms))
+        print(json.dumps(rows[-1]), flush=True)
+    print(f"of {len(cases)} cases")
+    return tell(rows)
+
+
+def best_of(seconds_by, least_s):
+    """Who is as good as `least_s`, and whether all others are more than 0.01 % worse."""
+    near = [a for a, s in seconds_by.items() if s <= least_s * 1.0001]
+    return [a for a in near if seconds_by[a] <= least_s * (1 + 1e-6)], len(near) == 1
+
+
+def winners(rows, best):
+    """By proposer: cases where it is among the best, and where it alone is. best(row): its best ones."""
+    among, only = {}, {}
+    for row in rows:
+        names, is_only = best(row)
+        for n in names:
+            among.setdefault(n, []).append(row)
+            if is_only:
+                only.setdefault(n, []).append(row)
+    return among, only
+
+
+def as_proposed(row):
+    own = {a: s for a, s in row["took"].items() if a in ("balanced", "metis") or a.startswith(("graph:", "igraph:"))}
+    return best_of(own, min(own.values()))
+
+
+def behind_the_search(row):
+    """Of the plan that was chosen. None, where it is no cut of the graph's search."""
+    if min(row["found"].values(), default=float("inf")) > row["planned"] * (1 + 1e-6):
+        return ["(no cut)"], False
+    return best_of(row["found"], row["planned"])
+
+
+def places(rows):
+    return ", ".join(f"{r['model']} / {r['platform']}" for r in rows)
+
+
+def tell(rows):
+    for row in rows:
+        if "refused" in row:
+            print(f"refused: {places([row])}: {row['refused']}")
+    rows = [row for row in rows if "refused" not in row]
+    tables = [winners(rows, as_proposed), winners(rows, behind_the_search)]
+    print(f"\n{len(rows)} cases\n\n| source | proposal among the best | the only best | "
+          "search from it among the best | the only best |\n|---|---|---|---|---|")
+    for n in sorted({n for t in tables for n in t[0]}):
+        print(f"| `{n}` | " + " | ".join(str(len(t.get(n, []))) for pair in tables for t in pair) + " |")
+    for words, (_, only) in zip(("as proposed", "behind the search"), tables):
+        for n in sorted(only):
+            print(f"\n`{n}` alone, {words}: {places(only[n])}")
+    good = True
+    for a in ("auto", "graph"):
+        beaten = []
+        for row in rows:
+            others = {b: s for b, s in row["took"].items() if b != a and (a == "auto" or b != "auto")}
+            by = min(others, key=others.get)
+            over = row["took"].get(a, float("inf")) / others[by] - 1
+            if over > 0.001:
+                beaten.append((over, by, row))
+        print(f"\n{a}: beaten in {len(beaten)} of {len(rows)}")
+        for over, by, row in sorted(beaten, key=lambda x: -x[0]):
+            print(f"* {places([row])}: by {by}, {100 * over:.2f} %")
+        good = good and (a == "graph" or not beaten)
+    return good
+
+
+def table(*files):
+    return tell([json.loads(line) for name in files for line in open(name) if line.startswith("{")])
 
 
 def main():
-    if len(sys.argv) < 3 or sys.argv[2] not in ("exact", "make", "alone"):
+    if len(sys.argv) < 3 or sys.argv[2] not in ("exact", "make", "alone", "table"):
         sys.exit(__doc__)
     words = sys.argv[3:]
     sys.argv[1] = os.path.abspath(sys.argv[1])
     if sys.argv[2] == "make":
         make(*words)
         return
+    if sys.argv[2] == "table":
+        sys.exit(0 if table(*words) else 1)
     if sys.argv[2] == "exact":
         words[0] = os.path.abspath(words[0])
     if sys.argv[2] == "alone" and len(words) > 3:

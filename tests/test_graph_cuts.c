@@ -248,7 +248,7 @@ static void proposals_of_odd_graphs_are_cuts(void **state)
         size_t n = seed < 10 ? STAGES + seed / 2 : 10 + draw(MOST_OPS - 10);
         begin_case(&c, seed, n, seed % 2 == 0);
         for (size_t k = 0; k < graph_proposers_n; k++) {
-            enum status st = proposers_order(&graph_proposers[k], &c.u, STAGES, order);
+            enum status st = proposers_order(&graph_proposers[k], &c.u, STAGES, order, NULL);
             if (st == STATUS_UNSUPPORTED) {
                 refused++;
                 continue;

@@ -103,13 +103,16 @@ out:
 /* ---- orders */
 
 enum status proposers_order(const struct graph_proposer *by, const struct units *u, size_t parts,
-                            uint32_t *order)
+                            uint32_t *order, double *key)
 {
     enum status st;
-    double *key = NULL;
+    double *own = NULL;
     uint32_t *waits = NULL;
     struct events open = {0}; /* units that may come next, by key */
-    TRY(ARRAY_NEW(key, u->n));
+    if (!key) {
+        TRY(ARRAY_NEW(own, u->n));
+        key = own;
+    }
     TRY(by->keys(u, parts, key));
     TRY(ARRAY_NEW(waits, u->n));
     TRY(events_init(&open, u->n));
@@ -128,8 +131,26 @@ enum status proposers_order(const struct graph_proposer *by, const struct units 
 out:
     events_free(&open);
     free(waits);
-    free(key);
+    free(own);
     return st;
+}
+
+bool proposers_stages(const struct units *u, size_t parts, const double *key, uint32_t *stage)
+{
+    size_t seen = 0;
+    for (size_t k = 0; k < u->n; k++) {
+        if (!(key[k] >= 0 && key[k] < (double)parts))
+            return false;
+        stage[k] = (uint32_t)key[k];
+    }
+    for (size_t t = 0; t < u->tensors; t++)
+        for (size_t r = u->reader_start[t]; r < u->reader_start[t + 1]; r++)
+            if (stage[u->tensor[t].from] > stage[u->reader[r]])
+                return false;
+    for (size_t s = 0, k = 0; s < parts; s++, seen += k < u->n)
+        for (k = 0; k < u->n && stage[k] != s; k++)
+            continue;
+    return seen == parts;
 }
 
 /* ---- cuts */

@@ -28,9 +28,14 @@ enum status proposers_group(const struct units *u, const uint32_t *group, double
 
 /* The units in the proposer's order.
  *   order  [u->n] out
+ *   key    [u->n] out, NULL: not asked for
  * O((units + readers) log units), and the keys. STATUS_NOMEM, and what keys() returns. */
 enum status proposers_order(const struct graph_proposer *by, const struct units *u, size_t parts,
-                            uint32_t *order) MUST_CHECK;
+                            uint32_t *order, double *key) MUST_CHECK;
+
+/* The stages that the whole parts of the keys are; false: they are none of so many parts.
+ *   stage  [u->n] out */
+bool proposers_stages(const struct units *u, size_t parts, const double *key, uint32_t *stage);
 
 /* Cut the order into the pipeline's stages, on the places that its cut has now: the least slowest
  * stage, of compute and of what enters it (chain.h).

@@ -2,6 +2,7 @@
 #include "partition/graph/search.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/random.h"
@@ -12,8 +13,8 @@ static const double rounds = 200;
 /* Units x stages that proposals are cut into, on as many orders of places. */
 enum { PLACINGS = 200000, MOST_PLACINGS = 24 };
 
-/* Of a move, in steps of schedules; and places of a dynamic program that take as long as one. */
-enum { OVERHEAD = 16, PLACES_PER_STEP = 40 };
+/* Of a move, in steps of schedules. */
+enum { OVERHEAD = 16 };
 
 /* Parts of an iteration that a move may make worse at first, and at last. Every second start begins
  * warm, to see other orders of devices; the others, where there are few moves for each unit and
@@ -25,6 +26,10 @@ void graph_search_free(struct graph_search *s)
     arena_free(&s->memory);
     *s = (struct graph_search){0};
 }
+
+/* Of what every start may take, where that is too little; the rest goes to so many of the best. */
+static const double short_part = 0.25;
+enum { FURTHER = 4 };
 
 static uint32_t below(struct graph_search *s, size_t n)
 {
@@ -178,20 +183,39 @@ bool graph_move_try(struct pipeline *x, size_t k, struct graph_move *m)
 
 /* ---- what is found */
 
+const char *graph_source(size_t bit)
+{
+    return bit > 0 ? graph_proposers[bit - 1].name : "plan";
+}
+
 /* Cuts that take as long are the same, but for devices that are alike, or for units of no cost. */
-static bool is_known(const struct graph_search *s, double seconds)
+static struct graph_found *known(const struct graph_search *s, double seconds)
 {
     for (size_t k = 0; k < s->n; k++)
         if (fabs(s->found[k].seconds - seconds) < 1e-9 * seconds)
-            return true;
-    return false;
+            return &s->found[k];
+    return NULL;
+}
+
+static void keep_best(struct graph_search *s, double seconds, size_t source)
+{
+    struct graph_found *best = &s->best[source];
+    if (best->sources && seconds >= best->seconds)
+        return;
+    best->sources = 1u << source;
+    best->seconds = seconds;
+    graph_cut_copy(s->x, &s->x->cut, &best->cut);
 }
 
 /* Keep the pipeline's cut if it is among the best. */
-static void keep(struct graph_search *s, double seconds, const char *proposer)
+static void keep(struct graph_search *s, double seconds, size_t source)
 {
     size_t at = s->n;
-    if ((s->n == s->kept && seconds >= s->found[s->n - 1].seconds) || is_known(s, seconds))
+    keep_best(s, seconds, source);
+    struct graph_found *same = known(s, seconds);
+    if (same)
+        same->sources |= 1u << source;
+    if (same || (s->n == s->kept && seconds >= s->found[s->n - 1].seconds))
         return;
     if (s->n < s->kept)
         s->n++;
@@ -201,7 +225,7 @@ static void keep(struct graph_search *s, double seconds, const char *proposer)
     for (; at > 0 && s->found[at - 1].seconds > seconds; at--)
         s->found[at] = s->found[at - 1];
     last.seconds = seconds;
-    last.proposer = proposer;
+    last.sources = 1u << source;
     graph_cut_copy(s->x, &s->x->cut, &last.cut);
     s->found[at] = last;
 }
@@ -209,14 +233,14 @@ static void keep(struct graph_search *s, double seconds, const char *proposer)
 /* ---- search */
 
 /* From the pipeline's cut on. */
-static void anneal(struct graph_search *s, const char *proposer)
+static void anneal(struct graph_search *s, size_t source, bool warm_start)
 {
     struct pipeline *x = s->x;
     double now_s = pipeline_seconds(x, INFINITY), steps = 0;
     double moves = s->effort / (double)(x->steps + OVERHEAD) / (double)(x->u->n * x->stages);
-    s->random = random_key(s->seed, s->starts);
-    double first = s->starts++ % 2 ? warmest : fmin(warmest, fmax(warm_each * moves, 10 * coldest));
-    keep(s, now_s, proposer);
+    s->random = random_key(s->seed, s->starts++);
+    double first = warm_start ? warmest : fmin(warmest, fmax(warm_each * moves, 10 * coldest));
+    keep(s, now_s, source);
     while (steps < s->effort) {
         struct graph_move m;
         double warm = first * pow(coldest / first, steps / s->effort) * now_s;
@@ -228,7 +252,7 @@ static void anneal(struct graph_search *s, const char *proposer)
         steps += x->walked - walked;
         if (seconds <= limit_s) {
             now_s = seconds;
-            keep(s, now_s, proposer);
+            keep(s, now_s, source);
         } else {
             graph_move_undo(x, &m);
         }
@@ -244,30 +268,43 @@ static void shuffle(struct graph_search *s)
         pipeline_place(x, k, below(s, x->places));
 }
 
-/* What a dynamic program takes, as steps of schedules. */
-static double cut_steps(const struct pipeline *x)
+/* Orders of places that a proposal is cut on. */
+static size_t placings(const struct pipeline *x)
 {
-    return (double)x->u->n * (double)x->u->n / PLACES_PER_STEP;
+    size_t n = 1 + PLACINGS / (x->u->n * x->stages);
+    return n < MOST_PLACINGS ? n : MOST_PLACINGS;
+}
+
+/* What a proposal takes, as steps of schedules: its keys, measured on 4,000 and 40,000 units, and a
+ * dynamic program for each order of places. */
+static double proposal_steps(const struct pipeline *x, bool asked)
+{
+    double n = (double)x->u->n, keys = asked ? 0 : 2 * n * sqrt(n);
+    return keys + n * (double)(x->stages * placings(x));
 }
 
 /* Cut the order on the places of `cut`, and on as many others as are worth it: which devices a
- * stage has decides how much it can take. cut: in: places; out: the best. */
-static enum status cut_order(struct graph_search *s, const uint32_t *order, struct graph_cut *cut)
+ * stage has decides how much it can take.
+ *   own  the proposer's own stages instead
+ *   cut  in: places; out: the best */
+static enum status cut_order(struct graph_search *s, size_t proposer, bool own,
+                             struct graph_cut *cut)
 {
     enum status st;
     struct pipeline *x = s->x;
     struct arena a = {0};
     struct graph_cut other;
     double best_s = INFINITY;
-    size_t tries = 1 + PLACINGS / (x->u->n * x->stages);
-    s->steps += cut_steps(x) * (double)(tries < MOST_PLACINGS ? tries : MOST_PLACINGS);
     TRY(graph_cut_new(x, &a, &other));
     pipeline_set(x, cut);
-    for (size_t k = 0; k < tries && k < MOST_PLACINGS; k++) {
+    for (size_t k = 0; k < placings(x); k++) {
         if (k > 0)
             shuffle(s);
         memcpy(other.place, x->cut.place, x->teams * sizeof *other.place);
-        TRY(proposers_cut(x, order, other.stage));
+        if (own)
+            memcpy(other.stage, s->stage[proposer], x->u->n * sizeof *other.stage);
+        else
+            TRY(proposers_cut(x, s->order[proposer], other.stage));
         pipeline_set(x, &other);
         double seconds = pipeline_seconds(x, best_s);
         if (seconds < best_s) {
@@ -280,29 +317,116 @@ out:
     return st;
 }
 
-/* The proposer's cut on the places of `from`, or on better ones. */
-static enum status start(struct graph_search *s, const struct graph_proposer *proposer,
-                         const struct graph_cut *from)
+/* The proposer's order and its own stages, or none where it has nothing to say about such a graph. */
+static enum status ask(struct graph_search *s, size_t proposer)
 {
     enum status st;
+    const struct units *u = s->x->u;
+    size_t parts = s->x->stages;
+    uint32_t *order, *stage;
+    double *key = NULL;
+    TRY(ARRAY_NEW(key, u->n));
+    TRY(ARENA_NEW(&s->memory, order, u->n));
+    TRY(ARENA_NEW(&s->memory, stage, u->n));
+    st = proposers_order(&graph_proposers[proposer], u, parts, order, key);
+    s->order[proposer] = st == STATUS_OK ? order : NULL;
+    if (st == STATUS_UNSUPPORTED)
+        st = STATUS_OK;
+    else if (st == STATUS_OK && proposers_stages(u, parts, key, stage))
+        s->stage[proposer] = stage;
+out:
+    free(key);
+    return st;
+}
+
+/* From the proposer's cut on the places of `from`, or on better ones; or from its own stages, which
+ * balance once devices are known. */
+static enum status start(struct graph_search *s, size_t proposer, bool own, bool warm_start,
+                         const struct graph_cut *from)
+{
+    enum status st = STATUS_OK;
     struct arena a = {0};
     struct graph_cut cut;
-    uint32_t *order;
-    TRY(ARENA_NEW(&a, order, s->x->u->n));
+    if (!(own ? s->stage : s->order)[proposer])
+        return STATUS_OK;
     TRY(graph_cut_new(s->x, &a, &cut));
     graph_cut_copy(s->x, from, &cut);
-    st = proposers_order(proposer, s->x->u, s->x->stages, order);
-    if (st == STATUS_UNSUPPORTED) { /* it has nothing to say about such a graph */
-        st = STATUS_OK;
-        goto out;
-    }
-    TRY(st);
-    TRY(cut_order(s, order, &cut));
+    TRY(cut_order(s, proposer, own, &cut));
     pipeline_set(s->x, &cut);
-    anneal(s, proposer->name);
+    anneal(s, 1 + proposer, warm_start);
 out:
     arena_free(&a);
     return st;
+}
+
+/* From all proposals, as long as there are steps. */
+static enum status start_all(struct graph_search *s, double most, int pass,
+                             const struct graph_cut *from)
+{
+    size_t n = units_are_chain(s->x->u) ? 1 : graph_proposers_n; /* all have the only order */
+    for (size_t k = 0; k < n; k++) {
+        double steps = proposal_steps(s->x, pass > 0);
+        if (s->steps + steps > most)
+            continue;
+        s->steps += steps;
+        if (pass == 0)
+            PASS(ask(s, k));
+        PASS(start(s, k, false, ((size_t)pass + k) % 2 == 0, from));
+        PASS(start(s, k, true, false, from));
+    }
+    return STATUS_OK;
+}
+
+/* How many stages come one behind the other in the pipeline's cut, at most. */
+static size_t depth(struct graph_search *s)
+{
+    const struct pipeline *x = s->x;
+    size_t most = 0;
+    for (size_t b = 0; b < x->stages; b++) {
+        s->depth[b] = 1;
+        for (size_t a = 0; a < b; a++)
+            if (x->bytes[a * x->stages + b] >= 0.5 && s->depth[a] >= s->depth[b])
+                s->depth[b] = s->depth[a] + 1;
+        most = s->depth[b] > most ? s->depth[b] : most;
+    }
+    return most;
+}
+
+/* The best source that is not done and whose cut is less deep; GRAPH_SOURCES: none. */
+static size_t pick(const struct graph_search *s, uint32_t done, const size_t *depth_of,
+                   size_t below_depth)
+{
+    size_t best = GRAPH_SOURCES;
+    for (size_t k = 0; k < GRAPH_SOURCES; k++)
+        if (s->best[k].sources && !(done >> k & 1) && depth_of[k] < below_depth &&
+            (best == GRAPH_SOURCES || s->best[k].seconds < s->best[best].seconds))
+            best = k;
+    return best;
+}
+
+/* Where there are too few steps to go far from every proposal: on from the best, and from the best
+ * of stages that stand less deep, which no move leads to. */
+static void go_on(struct graph_search *s, double most)
+{
+    uint32_t done = 0;
+    size_t depth_of[GRAPH_SOURCES] = {0}, least = SIZE_MAX;
+    for (size_t k = 0; k < GRAPH_SOURCES; k++)
+        if (s->best[k].sources) {
+            pipeline_set(s->x, &s->best[k].cut);
+            depth_of[k] = depth(s);
+        }
+    for (size_t left = FURTHER; left > 0 && s->steps < most; left--) {
+        size_t source = pick(s, done, depth_of, least);
+        if (source == GRAPH_SOURCES)
+            source = pick(s, done, depth_of, SIZE_MAX);
+        if (source == GRAPH_SOURCES)
+            return;
+        done |= 1u << source;
+        least = depth_of[source] < least ? depth_of[source] : least;
+        s->effort = (most - s->steps) / (double)left;
+        pipeline_set(s->x, &s->best[source].cut);
+        anneal(s, source, false);
+    }
 }
 
 enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, double effort,
@@ -310,18 +434,24 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
 {
     enum status st;
     struct graph_search s = {.x = x, .seed = seed, .kept = kept};
-    s.effort = fmin(effort, rounds * (double)(x->steps * x->u->n * x->stages));
+    double enough = rounds * (double)(x->steps * x->u->n * x->stages),
+           most = effort * (double)(GRAPH_PASSES * graph_proposers_n + 1);
+    s.ample = enough <= effort;
+    s.effort = s.ample ? enough : short_part * effort;
     struct graph_cut given;
     TRY(graph_cut_new(x, &s.memory, &given));
     TRY(ARENA_NEW(&s.memory, s.found, kept));
+    TRY(ARENA_NEW(&s.memory, s.depth, x->stages));
     for (size_t k = 0; k < kept; k++)
         TRY(graph_cut_new(x, &s.memory, &s.found[k].cut));
+    for (size_t k = 0; k < GRAPH_SOURCES; k++)
+        TRY(graph_cut_new(x, &s.memory, &s.best[k].cut));
     graph_cut_copy(x, &x->cut, &given);
-    anneal(&s, "plan");
-    size_t n = units_are_chain(x->u) ? 1 : graph_proposers_n; /* all have the only order */
-    for (size_t k = 0; k < GRAPH_PASSES * n; k++)
-        if (s.steps + cut_steps(x) <= effort * (double)(GRAPH_PASSES * graph_proposers_n + 1))
-            TRY(start(&s, &graph_proposers[k % n], &given));
+    anneal(&s, 0, false);
+    for (int pass = 0; pass < (s.ample ? GRAPH_PASSES : 1); pass++)
+        TRY(start_all(&s, most, pass, &given));
+    if (!s.ample)
+        go_on(&s, most);
     MOVE(out, s);
 out:
     graph_search_free(&s);

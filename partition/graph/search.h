@@ -7,9 +7,18 @@
 
 #include "partition/graph/proposers.h"
 
-/* A cut that was found, and from whose proposal. */
+/* Whose proposals lead to a cut: bit 0 the plan's own, bit 1 + k those of graph_proposers[k]. */
+#define PROPOSER(name, word, summary) +1
+enum {
+    GRAPH_SOURCES = 1
+#include "partition/graph/proposers.def"
+};
+#undef PROPOSER
+const char *graph_source(size_t bit);
+
+/* A cut that was found, and from where: all that came by, not the first only. */
 struct graph_found {
-    const char *proposer;
+    uint32_t sources;
     double seconds; /* pipeline_seconds() */
     struct graph_cut cut;
 };
@@ -38,13 +47,18 @@ enum { GRAPH_PASSES = 2 };
 struct graph_search {
     struct pipeline *x;
     uint64_t seed;
+    size_t starts;   /* so far */
     uint64_t random; /* state of the stream of a start */
     double effort;   /* that each start may take: steps of schedules */
     double steps;    /* that all have taken */
     size_t kept;     /* most that found[] has */
-    size_t starts;   /* so far */
+    bool ample;      /* each start has all the effort that it needs */
     size_t n;
-    struct graph_found *found; /* [n] different cuts, the best first */
+    struct graph_found *found;              /* [n] different cuts, the best first */
+    struct graph_found best[GRAPH_SOURCES]; /* of every source; none has sources 0 */
+    /* Of proposer k, once it was asked: [units], NULL: none. */
+    uint32_t *order[GRAPH_SOURCES], *stage[GRAPH_SOURCES];
+    size_t *depth; /* [stages] scratch */
     struct arena memory;
 };
 

@@ -6,6 +6,10 @@
 
 enum { BASIS = 32, MOST_ITERATIONS = 1000 };
 
+/* Of the largest eigenvalue. The smallest of a long graph lie nearer together than this; mixtures
+ * of their vectors order units as well. */
+static const double tolerance = 1e-5;
+
 /* The Laplacian from a bound of its eigenvalues: so the smallest become the largest, which ARPACK
  * finds sooner. */
 struct laplacian {
@@ -71,6 +75,7 @@ enum status proposer_spectral(const struct units *u, size_t parts, double *key)
     options.which[0] = 'L';
     options.which[1] = 'A';
     options.mxiter = MOST_ITERATIONS;
+    options.tol = tolerance;
     igraph_error_t e = igraph_arpack_rssolve(multiply, &l, &options, NULL, &values, &vectors);
     if (e == IGRAPH_ARPACK_MAXIT)
         FAIL(STATUS_UNSUPPORTED,
