@@ -1,5 +1,6 @@
 /* Local search from `auto`'s finalists: a neighbour differs in one knob, or in two where the first
- * alone needs too much memory. It ends where no neighbour is faster. What shapes differ in besides
+ * alone needs too much memory, or, on few devices, in three where a division of sequences or
+ * experts still does. It ends where no neighbour is faster. What shapes differ in besides
  * (stages, replicas, shards, placement) is enumerated and stays. */
 #include <math.h>
 
@@ -207,6 +208,7 @@ static bool is_spent(const struct neighbour_search *c)
     return auto_must_stop(c->s) || *c->s->lowered > c->until;
 }
 
+enum { TOGETHER = 3 };
 struct choice {
     const struct move *move; /* NULL: none */
     int step;
@@ -236,18 +238,20 @@ bool auto_divide_otherwise(struct auto_state *s, struct auto_candidate *c, size_
            is_sound(s, &c->plan);
 }
 
-/* The best plan after two choices takes its place if it is faster, then *better. *small: it fits,
+/* The best plan after all choices takes its place if it is faster, then *better. *small: it fits,
  * or there is no such plan. */
-static enum status try_both(struct neighbour_search *c, struct choice first, struct choice second,
-                            bool *small, bool *better)
+static enum status try_together(struct neighbour_search *c, const struct choice all[TOGETHER],
+                                bool *small, bool *better)
 {
     enum status st;
     struct auto_candidate next = *c->best;
     next.plan = (struct plan){0};
     *small = true;
     TRY(plan_copy(&c->best->plan, &next.plan));
-    if (!apply(c, first, &next.plan) || !apply(c, second, &next.plan) ||
-        !is_sound(c->s, &next.plan))
+    for (int k = 0; k < TOGETHER; k++)
+        if (!apply(c, all[k], &next.plan))
+            goto out;
+    if (!is_sound(c->s, &next.plan))
         goto out;
     TRY(auto_score(c->s, &next));
     *small = next.fits;
@@ -262,17 +266,30 @@ out:
     return st;
 }
 
-/* A choice, and where that needs too much memory, with each other one. */
+/* A choice, and where that needs too much memory, with each other one of `kinds`; with divisions
+ * that do not suffice, what only saves memory is a third one. */
+static enum status try_with_others(struct neighbour_search *c, struct choice all[TOGETHER], int at,
+                                   unsigned kinds, bool *better)
+{
+    bool small;
+    PASS(try_together(c, all, &small, better));
+    for (size_t k = 0; k < MOVES && !small && at < TOGETHER; k++)
+        for (int step = moves[k].first;
+             kinds >> moves[k].kind & 1 && step <= moves[k].last && !is_spent(c); step++) {
+            bool third = moves[k].kind == DIVIDES && c->best->devices <= AUTO_SMALL;
+            all[at] = (struct choice){&moves[k], step};
+            PASS(try_with_others(c, all, at + 1, third ? 1u << SAVES : 0, better));
+            all[at] = (struct choice){0};
+        }
+    return STATUS_OK;
+}
+
 static enum status try_choice(struct neighbour_search *c, struct choice first, bool *better)
 {
-    bool small, fits;
+    struct choice all[TOGETHER] = {first};
     if (first.move->kind == SAVES && c->best->plan.offload == OFFLOAD_NONE)
         return STATUS_OK;
-    PASS(try_both(c, first, (struct choice){0}, &small, better));
-    for (size_t k = 0; k < MOVES && !small; k++)
-        for (int step = moves[k].first; step <= moves[k].last && !is_spent(c); step++)
-            PASS(try_both(c, first, (struct choice){&moves[k], step}, &fits, better));
-    return STATUS_OK;
+    return try_with_others(c, all, 1, 1u << CHANGES | 1u << DIVIDES | 1u << SAVES, better);
 }
 
 static bool is_near(const struct auto_state *s, const struct auto_candidate *c)
