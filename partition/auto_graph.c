@@ -16,7 +16,7 @@ struct graph_effort {
 
 /* Steps of schedules of each start. They are the same for all: what a search finds must not depend
  * on which others there were. */
-static const double steps_of_start = 5e4;
+static const double steps_of_start = 2e5;
 
 enum { TRIED = 12 }; /* shapes of a class that are looked at; finalists are searched */
 static const struct graph_effort look = {3, false}, search = {32, true};
