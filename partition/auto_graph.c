@@ -7,19 +7,17 @@
 #include "partition/auto_search.h"
 #include "partition/graph/search.h"
 
-/* What a search of cuts may take: cuts that the evaluator scores, and whether neighbours of the
- * best cut are scored, too. */
+/* What a search of cuts may take: cuts that the evaluator scores, steps of schedules of each start,
+ * and whether neighbours of the best cut are scored, too. It is the same for all: what a search finds
+ * must not depend on which others there were. */
 struct graph_effort {
     size_t judged;
+    double steps;
     bool descends;
 };
 
-/* Steps of schedules of each start. They are the same for all: what a search finds must not depend
- * on which others there were. */
-static const double steps_of_start = 2e5;
-
 enum { TRIED = 12 }; /* shapes of a class that are looked at; finalists are searched */
-static const struct graph_effort look = {3, false}, search = {32, true};
+static const struct graph_effort look = {3, 5e4, false}, search = {32, 2e5, true};
 /* Shapes whose best plan takes so many times as long as that of all. */
 static const double promising = 4;
 
@@ -149,7 +147,7 @@ static enum status try_graph(struct auto_state *s, struct auto_candidate *c, str
         goto out;
     }
     TRY(st);
-    TRY(graph_search_run(&x, s->r->fixed.seed, e.judged, steps_of_start, &found));
+    TRY(graph_search_run(&x, s->r->fixed.seed, e.judged, e.steps, &found));
     TRY(judge_found(s, &x, &found, e.descends, c));
 out:
     graph_search_free(&found);

@@ -79,6 +79,7 @@ INSTEAD = {
     'eval "$(foreline completion bash)"            # or zsh, after compinit': 'all=$(foreline completion bash) && eval "$all"',
     "foreline calibrate --from": "foreline calibrate --from runs.csv -o fitted.xml",
     "foreline compare A B": "foreline compare plan.json mine.json --engine analytic",
+    "foreline capture -o alone --world-size 1 -- python3 examples/capture/train_gpt.py": ("no PyTorch", "python3 -c 'import torch'"),
     "foreline completion fish | source": "fish -c 'foreline completion fish | source'",
     "foreline emulate --engine netns": "foreline emulate --engine netns plan.json --dilate auto",
     "foreline emulate --engine netns A.json B.json --place spread":
@@ -114,6 +115,7 @@ ELSEWHERE = {
         ("8 GPUs; double.calibrate measures the substitute", "false"),
     "foreline capture -o gpt64 --world-size 64 -- python3 examples/capture/train_gpt.py --width 2048 --heads 16  "
     "--layers 24 --vocab 50304 --tokens 2048 --batch 8": ("no PyTorch", "python3 -c 'import torch'"),
+    "foreline capture -o alone --world-size 1 -- python3 examples/capture/train_gpt.py": ("no PyTorch", "python3 -c 'import torch'"),
     "foreline completion fish | source": ("no fish", "command -v fish"),
     "foreline emulate --engine netns": NETNS,
     "foreline emulate --engine netns A.json B.json --place spread": NETNS,
@@ -121,6 +123,7 @@ ELSEWHERE = {
     "foreline emulate --platform pair.xml -- sh -c 'hostname; echo $RANK of $WORLD_SIZE'": NETNS,
     "foreline emulate --platform two-racks -- true": NETNS,
     "foreline emulate plan.json --engine netns --dilate auto": NETNS,
+    "foreline plan --model alone/model.json --platform rail:nodes=2,type=H100 --batch 256": ("no PyTorch", "test -f alone/model.json"),
     "foreline run --device cuda": DOUBLE,
     "foreline run p.json --device cuda": DOUBLE,
     "foreline run plan.json --hosts n1:2,n2:2 --address head": ("two hosts with sshd; exec.launch_ssh makes them", "false"),
