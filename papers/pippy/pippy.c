@@ -102,7 +102,7 @@ static enum status note_times(const struct pippy_timed *x, size_t best, double s
     if (isfinite(simulated_s))
         snprintf(simulated, sizeof simulated, ", simulated %.4g ms", 1e3 * simulated_s);
     return objective_set_note(
-        out, "estimated %.4g ms per iteration%s; split by size: estimated %.4g ms; %s%s",
+        out, "estimated %.4g ms per iteration%s (split by size: estimated %.4g ms); %s%s",
         1e3 * x->seconds[best], simulated, 1e3 * x->by_size_s, how,
         best + 1 < x->tried ? "; the split of the dynamic program is slower in the simulation"
                             : "");
@@ -188,7 +188,7 @@ enum status pippy_milp_solve(const struct objective_request *r, struct objective
     TRY(objective_set_note(
         out, "integer program of %zu nodes and %zu edges (%zu and %zu after presolve); %s%s%s%s",
         w.graph.nodes, w.graph.edges, w.problem.nodes, w.problem.kept, how,
-        *why ? "; infeasible, balanced split instead: " : "", why,
+        *why ? "; infeasible, so foreline fell back to a balanced split: " : "", why,
         out->parts < r->stages ? "; some stages are empty" : ""));
 out:
     work_close(&w);
