@@ -286,7 +286,7 @@ static enum status add_ops(struct chakra *w, const struct import_options *o, str
         timed = timed || n->duration_us > 0;
     }
     if (ops == 0)
-        FAIL(STATUS_INVALID, "%s: trace has no compute nodes", w->path);
+        FAIL(STATUS_INVALID, "%s: no node of the trace is a compute node", w->path);
     if (timed)
         graph_profile(g, &(struct model_profile){.device = (char *)o->device,
                                                  .samples = o->minibatch_size,

@@ -136,7 +136,7 @@ static enum status write_manifest(const struct validate_job *job, const struct v
             if (validate_exists(measured))
                 return error_set(
                     STATUS_INVALID,
-                    "%s: measurement is older than the predictions; choose another -o DIR",
+                    "%s: measurement was made before the predictions; choose another -o DIR",
                     measured);
         }
     PASS(validate_create(job->directory, "predictions.tsv", &f));

@@ -67,7 +67,7 @@ static enum status piper_import_read_list(const struct json_at *list, struct con
     size_t n;
     PASS(json_get_array(list, MAX_CONFIGS, &n));
     if (n == 0)
-        return json_error(list, "list of configurations is empty, expected at least one");
+        return json_error(list, "an empty list of configurations");
     for (size_t i = 0; i < n; i++) {
         struct json_at at = json_item(list, i);
         PASS(json_rows_read(&at, config_rows, &c[i]));

@@ -188,7 +188,7 @@ enum status pippy_milp_solve(const struct objective_request *r, struct objective
     TRY(objective_set_note(
         out, "integer program of %zu nodes and %zu edges (%zu and %zu after presolve); %s%s%s%s",
         w.graph.nodes, w.graph.edges, w.problem.nodes, w.problem.kept, how,
-        *why ? "; infeasible, so foreline fell back to a balanced split: " : "", why,
+        *why ? "; infeasible, balanced split instead: " : "", why,
         out->parts < r->stages ? "; some stages are empty" : ""));
 out:
     work_close(&w);
