@@ -4,6 +4,7 @@
 
 #include "cli/bench.h"
 #include "core/base/array.h"
+#include "core/base/units.h"
 #include "core/collective/collective.h"
 #include "sim/call.h"
 #include "sim/engines.h"
@@ -86,7 +87,8 @@ enum status bench_algorithms(struct invocation *in)
     if (!a->platform)
         return error_set(STATUS_USAGE, "'bench algorithms' needs --platform P");
     if (!(a->measure.largest_bytes >= 4096 && a->measure.largest_bytes <= 1e15))
-        return error_set(STATUS_USAGE, "--largest: expected 4 KiB to 1 PB");
+        return error_set(STATUS_USAGE, "--largest: got %s, expected 4 KiB to 1 PB",
+                         units_of(UNIT_BYTES, (double)a->measure.largest_bytes).text);
     int64_t largest = (int64_t)a->measure.largest_bytes;
     if (engine_find(a->sim.engine, &x.engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");

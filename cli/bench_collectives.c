@@ -82,10 +82,10 @@ enum status bench_real_collectives(struct invocation *in)
     for (size_t k = 0; k < TRIAL_TIMES; k++)
         wrong += t.time[k].wrong;
     if (wrong + t.wrong > 0)
-        st = error_set(STATUS_EXTERNAL,
-                       "wrong results: %zu elements that the collectives computed differ from "
-                       "those of a plain loop",
-                       wrong + t.wrong);
+        st =
+            error_set(STATUS_EXTERNAL,
+                      "wrong results: %zu elements differ between the collectives and a plain loop",
+                      wrong + t.wrong);
 out:
     trial_free(&t);
     return st;

@@ -9,6 +9,7 @@
 #include "core/base/array.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "sim/engines.h"
 #include "sim/ns3.h"
 #include "sim/pattern.h"
@@ -191,7 +192,8 @@ enum status bench_network(struct invocation *in)
     if (!a->platform)
         return error_set(STATUS_USAGE, "'bench network' needs --platform P");
     if (!(a->measure.largest_bytes >= 1 << 20 && a->measure.largest_bytes <= 1e12))
-        return error_set(STATUS_USAGE, "--largest: expected 1 MiB to 1 TB");
+        return error_set(STATUS_USAGE, "--largest: got %s, expected 1 MiB to 1 TB",
+                         units_of(UNIT_BYTES, (double)a->measure.largest_bytes).text);
     for (size_t k = 0; a->measure.flows && patterns_only[k]; k++)
         if (arguments_given(a, patterns_only[k]))
             return error_set(STATUS_USAGE, "--%s has no effect with --flows", patterns_only[k]);

@@ -92,11 +92,12 @@ static enum status print_bandwidths(const struct trial_options *o)
         printf("\n");
     }
     trial_free(&t);
-    return wrong ? error_set(STATUS_EXTERNAL,
-                             "wrong results: %zu elements that the collectives computed differ "
-                             "from those of a plain loop",
-                             wrong)
-                 : STATUS_OK;
+    return wrong
+               ? error_set(
+                     STATUS_EXTERNAL,
+                     "wrong results: %zu elements differ between the collectives and a plain loop",
+                     wrong)
+               : STATUS_OK;
 }
 
 static enum status print_interference(const struct trial_options *o)
@@ -139,7 +140,8 @@ enum status bench_shards(struct invocation *in)
     for (size_t s = TRIAL_SIZES, bytes = (size_t)a->measure.largest_bytes; s-- > 0; bytes /= 4)
         sizes[s] = bytes;
     if (sizes[0] < 4 * TRIAL_RANKS * TRIAL_RANKS || a->measure.largest_bytes > 4e9)
-        return error_set(STATUS_USAGE, "--largest: expected 64 KiB to 4 GB");
+        return error_set(STATUS_USAGE, "--largest: got %s, expected 64 KiB to 4 GB",
+                         units_of(UNIT_BYTES, (double)a->measure.largest_bytes).text);
     PASS(print_step(in));
     PASS(print_bandwidths(&o));
     PASS(print_interference(&o));

@@ -60,16 +60,16 @@ static enum status captured_warn_device(struct captured_call *s)
     const struct captured_tally *t = &s->c.tally;
     bool gpu = captured_on_gpu(s);
     if (gpu && !strcmp(s->c.capture.device, "cpu"))
-        return measurement_warn(&s->predicted.m,
-                                "the script was captured with --device cpu: kernels that it or "
-                                "PyTorch chooses on GPUs are missing. Try foreline capture "
-                                "--device cuda, which needs no GPU");
+        return measurement_warn(
+            &s->predicted.m,
+            "the script was captured with --device cpu, so GPU kernels that it or PyTorch would "
+            "choose are missing. Try foreline capture --device cuda, which needs no GPU");
     if (!gpu && t->shaped + t->bytes > 0 && strcmp(s->a->capture.operators, "dry") != 0)
-        return measurement_warn(&s->predicted.m,
-                                "compute times are estimated. To measure them on this machine: "
-                                "foreline capture --profile, then simulate --operators "
-                                "%s/operators.json; or --dry, then --operators dry",
-                                s->folder);
+        return measurement_warn(
+            &s->predicted.m,
+            "compute times are estimated. To use times measured on this machine, capture the "
+            "script again with --profile, then add --operators %s/operators.json to this command",
+            s->folder);
     return STATUS_OK;
 }
 
@@ -79,14 +79,13 @@ static enum status captured_warn(struct captured_call *s)
     const struct captured_tally *t = &s->c.tally;
     char text[PERTURBATION_TEXT];
     if (!strcmp(s->a->capture.operators, "dry"))
-        PASS(measurement_warn(
-            &s->predicted.m,
-            "compute times are those of the capture's machine, not of the platform's devices"));
+        PASS(measurement_warn(&s->predicted.m, "compute times were measured on the machine of the "
+                                               "capture, not on the platform's devices"));
     else
         PASS(measurement_warn(
             &s->predicted.m,
-            "of the times of %zu operators, %zu are measured, %zu are estimated from the shapes of "
-            "tensors, and %zu from the bytes that the operator reads and writes",
+            "%zu operators: %zu have measured times, %zu have times estimated from the shapes of "
+            "tensors, and %zu from the bytes that they read and write",
             t->measured + t->shaped + t->bytes, t->measured, t->shaped, t->bytes));
     PASS(captured_warn_device(s));
     if (*perturbation_print(&s->predicted.perturbation, text))

@@ -63,7 +63,7 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
     if (slower.n > 0)
         TRY(perturb_program(&slower, &p->program));
     if (faults.n > 0 && (a->launch.steps > 1 && arguments_given(a, "steps")))
-        FAIL(STATUS_USAGE, "--steps must be 1 with --slow LINK, --fail or --kill");
+        FAIL(STATUS_USAGE, "--slow LINK, --fail and --kill need --steps 1");
     if (faults.n > 0) {
         o.steps = 1;
         o.warmup = a->launch.warmup > 0 ? a->launch.warmup : 1;
@@ -87,7 +87,8 @@ static enum status run_smpi(struct labelled *l)
                                                .options.collective.algorithm =
                                                    l->in->a.launch.collective};
     if (strcmp(l->in->a.run.compute, "paced") != 0 || strcmp(l->in->a.launch.transport, "tcp") != 0)
-        return error_set(STATUS_USAGE, "--compute real and --transport mpi need --engine netns");
+        return error_set(STATUS_USAGE,
+                         "--compute real and --transport mpi both need --engine netns");
     TRY(evaluate_program(&p->program, &context, &engine_smpi, &m, &timeline));
     TRY(emulate_report(l, &m, &timeline));
 out:

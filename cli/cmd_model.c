@@ -126,7 +126,7 @@ static enum status model_list_zoo(const struct arguments *a)
     struct json_writer w = {.stream = stdout};
     const struct papers_of_models *papers = NULL;
     if (papers_load_models(&papers) != STATUS_OK)
-        fprintf(stderr, "the models of the published papers are missing from this table: %s\n",
+        fprintf(stderr, "this table lacks the models of the published papers: %s\n",
                 error_message());
     if (a->json) {
         json_open_object(&w, NULL, false);
@@ -244,13 +244,16 @@ static void model_print_profile(const struct model *m, const struct model_profil
     }
     fprintf(stderr,
             "%s: %zu ops on %s, microbatches of %g sample%s: forward %s, backward %s, %s\n"
-            "measured on %zu rank%s at the same time; interquartile range / median of repetitions: "
-            "%.1f %% (median op), %.0f %% (worst op); standard deviations of all ops / their total "
-            "time: %.0f %% (for --jitter)\n",
+            "measured on %zu rank%s at the same time\n"
+            "spread of repetitions (interquartile range / median): %.1f %% (median op), %.0f %% "
+            "(worst op)\n"
+            "standard deviations of all ops / their total time: %.0f %%; simulate it with --jitter "
+            "%.0f%%\n",
             m->name, m->n, p->device, p->samples, p->samples == 1 ? "" : "s",
             units_of(UNIT_SECONDS, forward_s).text, units_of(UNIT_SECONDS, backward_s).text,
             units_of(UNIT_FLOPS, flop / (forward_s + backward_s)).text, ranks,
-            ranks == 1 ? "" : "s", 100 * spread->median, 100 * spread->worst, 100 * spread->jitter);
+            ranks == 1 ? "" : "s", 100 * spread->median, 100 * spread->worst, 100 * spread->jitter,
+            100 * spread->jitter);
 }
 
 /* The strategy on one device of a model that the zoo's layers do not make up; others have none. */

@@ -288,7 +288,7 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
                                    &in->by));
     if (a->search.candidates && ranking->cuts == 0)
         fprintf(stderr,
-                "warning: %s is empty, because the search tried no partition of the model graph "
+                "warning: %s lists no candidates: the search tried no partition of the model graph "
                 "for the best plans\n",
                 a->search.candidates);
     if (!a->output)
@@ -349,7 +349,8 @@ static enum status plan_make_file(struct invocation *in)
     TRY(plan_check_sums(a, &l.model));
     TRY(load_topology(a->platform, &l.topology, &l.platform));
     if (a->train_tokens > 0 && l.model.tokens_per_sample <= 0)
-        FAIL(STATUS_USAGE, "--train-tokens: model '%s' does not process tokens", a->model);
+        FAIL(STATUS_USAGE, "--train-tokens has no effect: model '%s' does not process tokens",
+             a->model);
     framework = plan_choose_framework(a, &l.model, &l.topology);
     a->framework = framework.name;
     FILE *prose = a->json ? stderr : arguments_prose(a);

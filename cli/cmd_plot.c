@@ -102,7 +102,7 @@ static enum status plot(struct invocation *in)
                            : kind->has_value           ? TAKES(PLOT_HEATMAP)
                                                        : TAKES(PLOT_LINES)));
     if (arguments_given(a, "to") && a->picture.window.to_s <= 0) /* 0 stands for the end */
-        FAIL(STATUS_USAGE, "--to: got 0 s, expected more, because timelines begin at 0 s");
+        FAIL(STATUS_USAGE, "--to: got 0 s, expected more than 0 s, where timelines begin");
     request.path = (const char *const *)(in->operand + 1);
     request.n = (size_t)in->operands - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {

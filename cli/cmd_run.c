@@ -131,9 +131,7 @@ static enum status run_choose_pace(const struct arguments *a, const struct loade
         return error_set(STATUS_USAGE, "--text has no effect: model '%s' does not read text",
                          m->name);
     if (p->plan.steps > 0 && a->launch.batch_tokens)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "--batch-tokens does not support plans that shard the model op by op (key 'steps')");
+        return error_set(STATUS_UNSUPPORTED, "plans with \"steps\" do not support --batch-tokens");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
         fprintf(stderr,

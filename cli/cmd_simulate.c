@@ -30,7 +30,8 @@ static enum status evaluate_instead(struct simulate *s, const struct progress *p
     PASS(prediction_evaluate(&s->predicted, engine_quick(), s->predicted.exporter));
     return measurement_warn(
         &s->predicted.m,
-        "interrupted: %s had completed %.0f %% of %zu ops; this is the prediction of the %s engine",
+        "interrupted: %s had completed %.0f %% of %zu ops, so this is the prediction of the %s "
+        "engine",
         asked, 100 * (double)progress->completed / (double)(progress->ops + !progress->ops),
         progress->ops, engine_quick()->name);
 }

@@ -101,7 +101,7 @@ static enum status sweep_print_count(const struct sweep *s, const char *path,
             fprintf(stderr, ", %zu %s", count[k], point_status_names[k]);
     fputc('\n', stderr);
     if (*reason)
-        fprintf(stderr, "the first point that is not ok: %s\n", reason);
+        fprintf(stderr, "first point that is not ok: %s\n", reason);
     if (made->missing > 0)
         fprintf(stderr,
                 "interrupted: %zu points are missing; run the same command again to continue\n",

@@ -33,10 +33,10 @@ static void note_of_platform(const struct validate_table *t)
     char text[VALIDATE_TEXT];
     for (size_t i = 0; i < t->summaries && !validate_noise(t, text); i++)
         if (t->summary[i].median_error > far) {
-            fprintf(stderr,
-                    "note: predictions are far off; if the platform was not measured on this "
-                    "machine, or while other programs ran, try: foreline calibrate -o here.xml, "
-                    "then --platform here.xml\n");
+            fprintf(
+                stderr,
+                "note: predictions are far off. Calibrate this machine while no other program "
+                "runs: foreline calibrate -o here.xml; then validate with --platform here.xml\n");
             return;
         }
 }

@@ -209,8 +209,9 @@ enum status topology_import_machine(const struct invocation *in, int files, char
     else if (files == 1 && !inside)
         inside = file[0];
     else if (files != 0 || !between)
-        FAIL(STATUS_USAGE, "'topology import' needs one FILE of a machine or a network, or --node "
-                           "FILE and --fabric FILE (tables of collectives need --platform P)");
+        FAIL(STATUS_USAGE,
+             "'topology import' needs one FILE of a machine or a network, or both --node FILE and "
+             "--fabric FILE; to import collectives, add --platform P");
     TRY(machine_read(between, &m));
     if (inside)
         TRY(machine_read(inside, &node));

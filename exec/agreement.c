@@ -310,8 +310,8 @@ enum status agreement_write(const struct agreement *a, char text[AGREEMENT])
         int more = snprintf(out + n, AGREEMENT - n, "%s\t%s\n", rows[k].name, value);
         if (more < 0 || (n += (size_t)more) >= AGREEMENT)
             return error_set(STATUS_INVALID,
-                             "the settings of this run take more than %d characters, the most that "
-                             "ranks can compare",
+                             "the settings of this run have more than %d characters, too many for "
+                             "ranks to compare",
                              AGREEMENT);
     }
     memcpy(text, out, AGREEMENT);
@@ -361,6 +361,6 @@ enum status agreement_check(const char *name, const char said[AGREEMENT], const 
                ? error_set(STATUS_INVALID, "%s: %s", name, agreement_find(heard, failure, theirs))
                : error_set(
                      STATUS_INVALID,
-                     "%s compares other settings than %s; use the same foreline on all machines",
+                     "%s and %s compare different settings; use the same foreline on all machines",
                      name, other);
 }

@@ -136,8 +136,7 @@ enum status checkpoint_match(const struct checkpoint_key *found,
                              const struct checkpoint_key *wanted, const char *path)
 {
     if (memcmp(found->model, wanted->model, DIGEST) != 0)
-        return error_set(STATUS_INVALID, "%s: checkpoint is of another model than the plan's",
-                         path);
+        return error_set(STATUS_INVALID, "%s: checkpoint is of another model than the plan", path);
     if (memcmp(found->optimizer, wanted->optimizer, sizeof found->optimizer) != 0)
         return error_set(STATUS_INVALID,
                          "%s: checkpoint has optimizer '%.16s', but the plan has '%s'", path,
@@ -149,7 +148,7 @@ enum status checkpoint_match(const struct checkpoint_key *found,
         return error_set(
             STATUS_INVALID,
             "%s: checkpoint does not fit the plan: stages, replicas, ZeRO, seed, microbatches or "
-            "optimizer settings differ; resume with the checkpoint's plan",
+            "optimizer settings differ; resume with the plan of the checkpoint",
             path);
     if (found->parts != wanted->parts)
         return error_set(STATUS_INVALID,
@@ -374,7 +373,8 @@ static enum status read_fields(const struct json_at *root, struct checkpoint *c)
     PASS(json_field(root, "optimizer", &at));
     PASS(json_get_string(&at, &optimizer));
     if (strlen(optimizer) >= sizeof c->key.optimizer)
-        return json_error(&at, "optimizer name is too long");
+        return json_error(&at, "optimizer has %zu characters, expected at most %zu",
+                          strlen(optimizer), sizeof c->key.optimizer - 1);
     strcpy(c->key.optimizer, optimizer);
     PASS(checkpoint_read_parts(root, &c->key));
     PASS(json_field(root, "ranks", &at));

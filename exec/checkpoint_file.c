@@ -232,8 +232,8 @@ static enum status check_arrays(const struct checkpoint_part *part, const char *
         if (!part->device->state(part->device_self, k, &s) || s.bytes != array[k].bytes ||
             s.stage != array[k].stage || s.kind != array[k].kind)
             return error_set(STATUS_INVALID,
-                             "%s: array %u is of stage %u and has %llu bytes, but the device "
-                             "expects stage %u, %llu bytes, or an array of another kind",
+                             "%s: array %u (stage %u, %llu bytes) does not match the device's "
+                             "(stage %u, %llu bytes), or is of another kind",
                              path, k, (unsigned)array[k].stage, (unsigned long long)array[k].bytes,
                              (unsigned)s.stage, (unsigned long long)s.bytes);
     if (part->device->state(part->device_self, head->arrays, &s))
@@ -286,7 +286,10 @@ enum status checkpoint_load(const struct checkpoint_part *part)
     TRY(checkpoint_read_head(f, path, &head, &array, digest));
     if (memcmp(digest, part->digest, DIGEST) != 0 || head.step != part->step ||
         head.rank != part->rank)
-        FAIL(STATUS_PARSE, "%s: differs from the file that the checkpoint's manifest lists", path);
+        FAIL(
+            STATUS_PARSE,
+            "%s: not the file that the checkpoint's manifest lists (another SHA-256, step or rank)",
+            path);
     TRY(checkpoint_match(&head.key, &part->key, path));
     TRY(check_arrays(part, path, &head, array));
     for (uint32_t k = 0; k < head.arrays; k++)

@@ -198,7 +198,10 @@ enum status endpoints_timed_out(const struct endpoints *l, uint32_t op, double t
 {
     return endpoints_locate(
         l, op,
-        error_set(STATUS_EXTERNAL, "timeout: communication is not complete after %g s", timeout_s));
+        error_set(
+            STATUS_EXTERNAL,
+            "timeout: communication is not complete after %g s; raise --timeout if ops take longer",
+            timeout_s));
 }
 
 bool endpoints_fail(struct endpoints *l, enum status st, uint32_t op, uint32_t peer)

@@ -98,8 +98,8 @@ static enum status executor_call_group(const struct running *r, uint32_t op)
         if (data)
             TRY(executor_call(e, op, of, data, n));
         else if (k == 0)
-            st = error_set(STATUS_INVALID,
-                           "the program reduces gradients that the device does not have");
+            st = error_set(STATUS_INVALID, "program does not match the device: it reduces "
+                                           "gradients that the device does not have");
     }
     if (st == STATUS_OK)
         end_op(r, op);
@@ -221,8 +221,8 @@ static enum status post(struct running *r, uint32_t op)
         if (!called && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
             *executor_state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
         else if (!called)
-            st = error_set(STATUS_INVALID,
-                           "the program exchanges tokens that the device does not have");
+            st = error_set(STATUS_INVALID, "program does not match the device: it exchanges tokens "
+                                           "that the device does not have");
     }
 out:
     return st; /* RECVs are posted by the transport */

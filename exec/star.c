@@ -112,7 +112,8 @@ static enum status star_check_word(const struct star_word *word, uint32_t step)
     if (word->magic == STAR_GONE)
         return error_set(STATUS_IO, "rank %u has exited", word->step);
     if (word->magic != STAR_MAGIC)
-        return error_set(STATUS_IO, "got a message with wrong magic number 0x%08x", word->magic);
+        return error_set(STATUS_IO, "got data that is not a foreline message (magic number 0x%08x)",
+                         word->magic);
     if (word->step != step)
         return error_set(STATUS_IO, "got a message of step %u, expected step %u", word->step, step);
     return STATUS_OK;

@@ -50,7 +50,10 @@ static enum status main_copy_files(char *const *path, size_t n, const char *fold
         const char *slash = strrchr(path[i], '/');
         name[i] = slash ? slash + 1 : path[i];
         if (!path_is_name(name[i]) || words_check_one(name[i]) != STATUS_OK)
-            return error_set(STATUS_USAGE, "%s: the page takes no file of this name", path[i]);
+            return error_set(STATUS_USAGE,
+                             "%s: unsupported file name: rename the file (no '..', and no '.', '~' "
+                             "or '-' at the beginning)",
+                             path[i]);
         for (size_t k = 0; k < i; k++)
             if (!strcmp(name[k], name[i]))
                 return error_set(STATUS_USAGE, "%s and %s have the same name: rename one of them",

@@ -29,11 +29,10 @@ enum status words_check_one(const char *word)
     for (const unsigned char *c = (const unsigned char *)word; *c; c++) {
         if (*c == '/' || *c < 0x20 || *c == 0x7f || (c[0] == '.' && c[1] == '.') ||
             (begins && strchr(".~-", *c)))
-            return error_set(
-                STATUS_USAGE,
-                "'%.60s': the page takes no '/', no '..', and no '.', '~' or '-' at the "
-                "beginning of a value, which may name files; write rates as 400Gbps",
-                word);
+            return error_set(STATUS_USAGE,
+                             "'%.60s': the page refuses values that may name files ('/', '..', or "
+                             "'.', '~' or '-' at the beginning); write rates as 400Gbps",
+                             word);
         begins = strchr("=,:@", *c) != NULL;
     }
     return STATUS_OK;
@@ -55,7 +54,7 @@ static enum status words_check_option(const char *word, const char *command, tak
     for (size_t i = 0; s && i < sizeof denied / sizeof *denied; i++)
         takes = takes && strcmp(s->name, denied[i]) != 0;
     return takes ? words_check_one(value)
-                 : error_set(STATUS_USAGE, "the page may not call %.20s with %.60s", command, name);
+                 : error_set(STATUS_USAGE, "the page may not run %.20s with %.60s", command, name);
 }
 
 /* Operands are found as the command itself finds them. */
@@ -75,7 +74,7 @@ static enum status words_check_way(const char *const *word, size_t n, taker_set 
             *ways = allowed[i].ways;
             return STATUS_OK;
         }
-    return error_set(STATUS_USAGE, "the page may not call foreline %.40s %.40s", word[0], first);
+    return error_set(STATUS_USAGE, "the page may not run foreline %.40s %.40s", word[0], first);
 }
 
 enum status words_check(const char *const *word, size_t n)

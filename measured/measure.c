@@ -127,7 +127,7 @@ out:
 
 static enum status warn_count(struct measurement *m, size_t n, const char *what)
 {
-    return n == 0 ? STATUS_OK : measurement_warn(m, "%s: %zu", what, n);
+    return n == 0 ? STATUS_OK : measurement_warn(m, "%zu %s", n, what);
 }
 
 static enum status warn_trace(const struct measured_run *run, const struct run_times *times,
@@ -142,17 +142,17 @@ static enum status warn_trace(const struct measured_run *run, const struct run_t
         outside = fmax(outside, times[r].outside);
     }
     if (run->by_device)
-        PASS(measurement_warn(
-            m, "the file does not number its ranks, so they are numbered by GPU, then by process"));
-    PASS(warn_count(m, run->without_time, "number of ignored events without a usable time"));
-    PASS(warn_count(m, run->negative, "number of ignored events that end before they begin"));
-    PASS(warn_count(m, run->repeated, "number of ignored steps that are marked twice"));
+        PASS(measurement_warn(m, "the file does not number its ranks, so foreline numbers them by "
+                                 "GPU, then by process"));
+    PASS(warn_count(m, run->without_time, "event(s) without a usable time are ignored"));
+    PASS(warn_count(m, run->negative, "event(s) that end before they begin are ignored"));
+    PASS(warn_count(m, run->repeated, "step(s) that are marked twice are ignored"));
     PASS(warn_count(m, unmarked,
-                    "number of ranks without step marks, whose whole trace counts as one step"));
-    PASS(warn_count(m, silent, "number of ranks without any NCCL or RCCL kernel"));
+                    "rank(s) have no step marks: the whole trace of each counts as one step"));
+    PASS(warn_count(m, silent, "rank(s) have no NCCL or RCCL kernel"));
     PASS(warn_count(m, guessed,
-                    "number of collectives whose purpose is guessed from their kind, because their "
-                    "process group has no description"));
+                    "collective(s) run in process groups without a description, so their purpose "
+                    "is guessed from their kind"));
     if (outside > 0.001)
         return measurement_warn(
             m, "ignored: up to %.1f %% of a rank's GPU time lies outside of its steps",
@@ -198,8 +198,8 @@ static enum status measure_lines(const struct measured_run *run, const char *pat
                          o->devices == 0 && timeless > 0
                              ? " (rates only); give the samples of a step with --plan PLAN"
                              : "");
-    PASS(warn_count(m, timeless, "number of ignored steps without a time"));
-    PASS(warn_count(m, run->without_time, "number of ignored lines that could not be read"));
+    PASS(warn_count(m, timeless, "step(s) without a time are ignored"));
+    PASS(warn_count(m, run->without_time, "line(s) that could not be read are ignored"));
     if (o->samples > 0 && samples > 0 && o->samples != samples)
         PASS(measurement_warn(m, "the log's batch has %g samples, but the plan's has %g", samples,
                               o->samples));

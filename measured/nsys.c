@@ -62,7 +62,8 @@ static enum status nsys_failed(const struct nsys_database *d)
         return error_set(STATUS_INVALID, "%s: timeout while reading%s", d->path,
                          limit_more(LIMIT_size, more));
     return error_set(STATUS_PARSE, "%s: %s", d->path,
-                     code == SQLITE_AUTH ? "a view, expected tables" : sqlite3_errmsg(d->db));
+                     code == SQLITE_AUTH ? "contains a view, expected tables only"
+                                         : sqlite3_errmsg(d->db));
 }
 
 /* "file:" and the path with what means something in URIs escaped. */

@@ -259,8 +259,8 @@ static enum status architecture_check_sizes(const struct architecture *a)
                          a->layers, a->hidden, a->heads, a->head);
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return error_set(STATUS_INVALID,
-                         "%" PRId64 " heads cannot share %" PRId64 " key/value heads", a->heads,
-                         a->kv_heads);
+                         "%" PRId64 " heads cannot be divided over %" PRId64 " key/value heads",
+                         a->heads, a->kv_heads);
     if (a->experts > 0 && (a->top_k < 1 || a->top_k > a->experts))
         return error_set(STATUS_INVALID,
                          "got %" PRId64 " experts per token, expected 1 to %" PRId64, a->top_k,
@@ -279,13 +279,14 @@ static enum status architecture_check_sizes(const struct architecture *a)
         (a->experts % a->groups != 0 || a->group_top > a->groups ||
          a->group_top * (a->experts / a->groups) < a->top_k))
         return error_set(STATUS_INVALID,
-                         "cannot choose %" PRId64 " experts per token in %" PRId64 " of %" PRId64
-                         " groups of %" PRId64 " experts",
+                         "cannot choose %" PRId64 " experts per token from %" PRId64 " of %" PRId64
+                         " groups (%" PRId64 " experts in total)",
                          a->top_k, a->group_top, a->groups, a->experts);
     if (a->sinusoids && (a->heads * a->head != a->hidden || a->hidden % 2 != 0))
         return error_set(STATUS_INVALID,
-                         "%" PRId64 " heads of %" PRId64
-                         " channels do not match relative positions of width %" PRId64,
+                         "relative positions: got %" PRId64 " heads of %" PRId64
+                         " channels and width %" PRId64
+                         ", expected an even width of heads x channels",
                          a->heads, a->head, a->hidden);
     PASS(part_check_encoders(a));
     return a->traits & TRAIT_IMAGES || a->vocabulary >= 2

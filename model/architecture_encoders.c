@@ -138,18 +138,20 @@ enum status part_check_encoders(const struct architecture *a)
     const int64_t heads =
         a->head_ratio > 0 && a->heads > a->head_ratio ? a->heads / a->head_ratio : 1;
     if (a->kernel > 0 && (a->head_ratio < 1 || a->kernel % 2 == 0 || a->hidden % (2 * heads) != 0))
-        return error_set(
-            STATUS_INVALID,
-            "ConvBERT convolution: expected an odd kernel size, a head ratio of at least "
-            "1 and a hidden size divisible by twice heads / head ratio; got kernel "
-            "size %" PRId64 ", head ratio %" PRId64 ", %" PRId64 " heads, hidden size %" PRId64,
-            a->kernel, a->head_ratio, a->heads, a->hidden);
+        return error_set(STATUS_INVALID,
+                         "ConvBERT convolution: got kernel size %" PRId64 ", head ratio %" PRId64
+                         ", %" PRId64 " heads and hidden size %" PRId64
+                         ", expected an odd kernel size, a head ratio of at least 1 and a hidden "
+                         "size divisible by 2 x heads / head ratio",
+                         a->kernel, a->head_ratio, a->heads, a->hidden);
     if (a->bottleneck > 0 && (a->bottleneck % a->heads != 0 || a->stacked < 1 ||
                               a->embedding >= a->hidden || a->traits & TRAIT_POOLER))
         return error_set(STATUS_INVALID,
-                         "invalid MobileBERT bottleneck: width %" PRId64 " with %" PRId64
-                         " heads and %" PRId64 " feed-forward networks, embedding width %" PRId64
-                         ", hidden width %" PRId64,
+                         "MobileBERT bottleneck: got width %" PRId64 ", %" PRId64 " heads, %" PRId64
+                         " feed-forward networks, embedding width %" PRId64
+                         " and hidden width %" PRId64
+                         ", expected a width divisible by the heads, at least one network, an "
+                         "embedding narrower than the hidden width, and no pooler",
                          a->bottleneck, a->heads, a->stacked, a->embedding, a->hidden);
     return STATUS_OK;
 }

@@ -51,8 +51,8 @@ enum status config_set(struct architecture *a, const char *text)
             return error_set(STATUS_INVALID, "unknown key '%.*s'", (int)length, at);
         long long value = strtoll(at + length + 1, &end, 10);
         if (value < 0 || value > k->max || (*end && *end != ' '))
-            return error_set(STATUS_INVALID, "%s: expected a number up to %" PRId64, k->name,
-                             k->max);
+            return error_set(STATUS_INVALID, "%s: expected a whole number from 0 to %" PRId64,
+                             k->name, k->max);
         config_put_key(a, k, value);
         at = *end ? end + 1 : end;
     }

@@ -332,10 +332,11 @@ static enum status read_fixed(const struct json_at *at, struct architecture *a)
         PASS(config_get_number(at, 1 << 20, &number));
     if (fixed[k].word ? strcmp(word, fixed[k].word) == 0 : number == fixed[k].number)
         return STATUS_OK;
-    return error_set(STATUS_UNSUPPORTED,
-                     "%s: unsupported value of \"%s\", expected the value that the base models of "
-                     "this family have",
-                     at->document->path, at->key);
+    return fixed[k].word
+               ? error_set(STATUS_UNSUPPORTED, "%s: \"%s\": got '%.40s', expected '%s'",
+                           at->document->path, at->key, word, fixed[k].word)
+               : error_set(STATUS_UNSUPPORTED, "%s: \"%s\": got %" PRId64 ", expected %" PRId64,
+                           at->document->path, at->key, number, fixed[k].number);
 }
 
 static const struct special {

@@ -4,6 +4,7 @@
  * 768 numbers and are otherwise the same. */
 #include "model/zoo.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "model/layers.h"
@@ -154,7 +155,8 @@ static enum status build_vgg(const int64_t *value, struct model *out)
         {1, 1, 2, 2, 2}, {2, 2, 2, 2, 2}, {2, 2, 3, 3, 3}, {2, 2, 4, 4, 4}};
     int layer = 0;
     if (value[SIDE] % 32 != 0)
-        return error_set(STATUS_INVALID, "key 'side' must be a multiple of 32 pixels");
+        return error_set(STATUS_INVALID, "got side=%" PRId64 ", expected a multiple of 32 pixels",
+                         value[SIDE]);
     struct zoo_image i = image_begin(value[SIDE]);
     for (int b = 0; b < BLOCKS; b++) {
         int64_t channels = value[WIDTH] << (b < 3 ? b : 3);

@@ -84,7 +84,8 @@ static enum status transformer_read_shape(const int64_t *value, struct shape *ou
     if (s.positions == 0)
         s.positions = s.tokens;
     if (s.positions < s.tokens)
-        return error_set(STATUS_INVALID, "positions=%" PRId64 " must be at least tokens=%" PRId64,
+        return error_set(STATUS_INVALID,
+                         "got positions=%" PRId64 ", expected at least tokens=%" PRId64,
                          s.positions, s.tokens);
     *out = s;
     return STATUS_OK;
@@ -274,7 +275,7 @@ static enum status read_experts(const int64_t *value, const struct shape *s,
                                   .einsum = value[EXPERTS_EINSUM],
                                   .over_all = value[EXPERTS_TOP_K] == 1};
     if (out->top_k > out->experts)
-        return error_set(STATUS_INVALID, "top_k=%" PRId64 " must be at most experts=%" PRId64,
+        return error_set(STATUS_INVALID, "got top_k=%" PRId64 ", expected at most experts=%" PRId64,
                          out->top_k, out->experts);
     return STATUS_OK;
 }

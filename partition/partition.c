@@ -220,10 +220,11 @@ static enum status partition_check_problem(const struct model *m, const struct t
                          "got %zu stages of %s, which has only %zu layers. Try --granularity op",
                          r->stages, r->model, most);
     if (r->stages > most)
-        return error_set(STATUS_INVALID,
-                         "got %zu stages of %s with --tensor-parallel %u, expected at most %zu, "
-                         "because stages exchange whole tensors, and these are sharded",
-                         r->stages, r->model, shards, most);
+        return error_set(
+            STATUS_INVALID,
+            "got %zu stages of %s with --tensor-parallel %u, expected at most %zu, because a stage "
+            "cannot begin inside ops split over tensor-parallel shards",
+            r->stages, r->model, shards, most);
     return STATUS_OK;
 }
 

@@ -75,8 +75,8 @@ static enum status breakdown_draw_source(const struct breakdown_bars *bars,
     TRY(stack_init(&k, n, PARTS));
     for (size_t i = 0; i < n; i++) {
         if (!(breakdown_sum(&b[i]) > 0))
-            FAIL(STATUS_INVALID, "%s: measurement has no ranks whose time could be broken down",
-                 name[i]);
+            FAIL(STATUS_INVALID,
+                 "%s: measurement lists no ranks, so there is no time to break down", name[i]);
         longest_s = fmax(longest_s, breakdown_sum(&b[i]));
     }
     struct figure_unit unit = figure_time_unit(longest_s);

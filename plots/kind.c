@@ -211,8 +211,8 @@ static enum status order_rank(const struct plot_order *o, size_t n, const char *
     for (size_t k = 0; k < o->n; k++)
         if (!found[k])
             return error_set(STATUS_USAGE,
-                             "--order: nothing is called '%.60s' where the other names are; "
-                             "expected 'value' or a list of names",
+                             "--order: the figure has no '%.60s' on the axis or legend of the "
+                             "other names; expected 'value' or a list of names",
                              o->word[k]);
     return STATUS_OK;
 }

@@ -44,7 +44,7 @@ static enum status find_fullest(const char *path, const struct measurement *m, s
     }
     if (f->stages == 0)
         return error_set(STATUS_INVALID,
-                         "%s: measurement has no ranks, whose memory the figure shows", path);
+                         "%s: measurement lists no ranks, so there is no memory to draw", path);
     return STATUS_OK;
 }
 

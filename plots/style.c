@@ -36,7 +36,7 @@ static enum status read_size(const char *text, struct plot_style *out)
         height > SIDE_MOST)
         return error_set(STATUS_USAGE,
                          "--size: got '%.40s', expected WIDTHxHEIGHT, %.0f to %.0f pixels each, "
-                         "such as 640x400, or such as 8.5x6cm",
+                         "such as 640x400 or 8.5x6cm",
                          text, ceil(SIDE_LEAST * scale), SIDE_MOST * scale);
     out->width = width;
     out->height = height;
@@ -92,8 +92,8 @@ static enum status read_font(const char *text, struct plot_style *out)
         known++;
     if (known < n || n > NAME_MOST || (n == 0 && !text[n]))
         return error_set(STATUS_USAGE,
-                         "--font: got '%.40s', expected NAME or NAME:SIZE, such as Times:9, a name "
-                         "of letters, digits, blanks and -._",
+                         "--font: got '%.40s', expected NAME or NAME:SIZE such as Times:9 (NAME: "
+                         "letters, digits, blanks and -._)",
                          text);
     if (text[n] && (!text_real(text + n + 1, &points) || points < LEAST || points > MOST))
         return error_set(STATUS_USAGE, "--font: got the size '%.40s', expected %d to %d points",

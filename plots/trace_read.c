@@ -301,7 +301,7 @@ static enum status trace_read_about(struct trace_reading *r)
         else if (t == TOKEN_NUMBER && text_count(s->text, INT32_MAX, &step))
             r->t.step = (int64_t)step;
         else
-            return tokens_error(s, "otherData.step: expected a number from 0 on");
+            return tokens_error(s, "otherData.step: expected a number of at least 0");
     }
 }
 

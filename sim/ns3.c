@@ -257,7 +257,7 @@ static enum status open_wires(struct simgrid_run *w)
     TRY(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
     if (paths_are_apart(policy))
         FAIL(STATUS_UNSUPPORTED,
-             "ns3: packets have a single path, so --paths must be ideal; drop --paths");
+             "ns3: packets take a single path, so only --paths ideal is supported");
     if (w->p->folded || faults_of_links(faults) || flows_lose_lanes(w->t, faults))
         FAIL(STATUS_UNSUPPORTED,
              "ns3: failing and slow links are unsupported. Try --engine simgrid");

@@ -36,10 +36,11 @@ static enum status quotient_find_units(const struct sharing_network *n, uint64_t
     for (size_t e = 0; e < n->start[n->flows]; e++)
         length += n->weight[e] / (double)unit[n->link[e]];
     if (length > LONGEST)
-        return error_set(STATUS_UNSUPPORTED,
-                         "ranks are not symmetric enough to simulate classes of ranks on SimGrid: "
-                         "routes have %.3g links together",
-                         length);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "ranks are not symmetric enough to simulate classes of ranks on SimGrid: "
+            "the routes of the classes have %.3g links in total, expected at most %.3g",
+            length, (double)LONGEST);
     return STATUS_OK;
 }
 

@@ -34,7 +34,8 @@ static enum status take(struct reading *r, size_t k, const struct xml_tag *prop)
     PASS(arguments_set(&checked, TAKES(PLAN_CAMPAIGN), names[k], text));
     if (r->text[k] && strcmp(r->text[k], text) != 0)
         return error_set(STATUS_PARSE,
-                         "%s: got '%.60s', but an earlier host or zone of the platform has '%.60s'",
+                         "%s: got '%.60s', but an earlier host or zone of the platform has "
+                         "'%.60s', expected the same value",
                          names[k], text, r->text[k]);
     if (!(r->text[k] = arena_text(&r->s->texts, text)))
         return STATUS_NOMEM;

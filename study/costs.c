@@ -172,7 +172,7 @@ static enum status price_item(const struct prices *p, struct inventory_item *i)
     if ((!is_switch && !find_price(prices, i->name, rate_Bps, &i->price)) ||
         (is_switch && p->port && !find_price(p->port, i->name, rate_Bps, &port)))
         return error_set(STATUS_INVALID, "%s: no price for %s '%s'", p->path,
-                         is_switch ? "ports of a switch" : inventory_kinds[i->kind], i->name);
+                         is_switch ? "the ports of switch" : inventory_kinds[i->kind], i->name);
     i->price += ports * port;
     i->cost = i->price * (double)i->count;
     return STATUS_OK;

@@ -60,8 +60,8 @@ enum status database_failed(const struct database *db)
     if (code == SQLITE_READONLY)
         return error_set(STATUS_IO, "%s: database is read-only", db->path);
     if (code == SQLITE_CORRUPT)
-        return error_set(STATUS_IO, "%s: database is damaged (%s). Try .recover of sqlite3",
-                         db->path, sqlite3_errmsg(db->handle));
+        return error_set(STATUS_IO, "%s: database is damaged (%s). Try sqlite3 %s .recover",
+                         db->path, sqlite3_errmsg(db->handle), db->path);
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         return error_set(STATUS_IO, "%s: timeout: locked by another program for more than %g s",
                          db->path, limit_wait(LOCKED));

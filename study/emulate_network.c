@@ -89,8 +89,9 @@ out:
 void emulate_warn_of_bundles(const struct topology *t)
 {
     if (topology_has_lanes(t) && t->paths != PATHS_ECMP)
-        fprintf(stderr, "warning: parallel cables are emulated as one link with ideal load balance "
-                        "(to hash connections onto them, set paths=ecmp in the platform)\n");
+        fprintf(stderr,
+                "warning: parallel cables are emulated as one link with ideal load balance. To "
+                "hash connections onto single cables, set paths=ecmp in the platform\n");
 }
 
 /* Ranks are on devices 0, 1, ... of the platform. The process takes over the exit status of the

@@ -358,8 +358,8 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
     uint32_t rank = ranking_rank_of(&c->plan, c->depth, e->device, &stage);
     return error_set(
         STATUS_INFEASIBLE,
-        "no plan fits; the plan with the least memory (%s) needs %s on rank %u (%s, stage "
-        "%zu); the device has %s, of which %s is reserved%s; --allow-oom takes this plan",
+        "no plan fits into memory. The plan with the least memory (%s) needs %s on rank %u (%s, "
+        "stage %zu); the device has %s, of which %s is reserved%s; --allow-oom takes this plan",
         plan_words(&c->plan, words), ranking_bytes_text(e->peak_bytes, peak), rank,
         t->device[e->device], stage, ranking_bytes_text(type->memory_bytes, memory),
         ranking_bytes_text(keep, reserve), help);

@@ -227,7 +227,7 @@ enum status plan_remedies(const struct auto_candidate *least, const struct argum
     double room = (double)(type->memory_bytes - reserve);
     if (room > 0)
         remedies_add(
-            &t, "; devices with %s would do",
+            &t, "; devices with %s would be enough",
             units_of(UNIT_BYTES, (double)e->peak_bytes / room * (double)type->memory_bytes).text);
     return STATUS_OK;
 }

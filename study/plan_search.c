@@ -82,7 +82,7 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     r->n = kept;
     if (kept == 0)
         return error_set(STATUS_INFEASIBLE,
-                         "no plan satisfies --%s%s%s; drop this option or relax the others", first,
+                         "no plan satisfies --%s%s%s. Drop this option or relax the others", first,
                          *refused ? "; foreline run does not support: " : "", refused);
     return STATUS_OK;
 }
@@ -172,7 +172,7 @@ static enum status name_constraints(const struct arguments *a, const struct mode
         : launched ? "; "
                    : "; foreline run does not support: ",
         refused,
-        *refused && launched ? "; search plans for simulation only with --no-launchable" : "");
+        *refused && launched ? ". To search plans for simulation only, add --no-launchable" : "");
 }
 
 /* Is the plan to be one that a launcher starts? Who names a framework that has one wants that, if
@@ -210,9 +210,9 @@ static enum status explain_none(const struct arguments *a, const struct evaluati
         return error_set(STATUS_INFEASIBLE, "interrupted before a plan was found");
     if (result->interrupted && !*refused)
         return error_set(
-            STATUS_INFEASIBLE, "the search ended at its limit of %s before it found a plan; %s",
+            STATUS_INFEASIBLE, "the search reached its %s limit before it found a plan; %s",
             timed ? "time" : "work",
-            timed ? "raise --time-limit" : "fix a degree of parallelism, such as --tp");
+            timed ? "raise --time-limit" : "fix a degree of parallelism, such as --tp 8");
     return name_constraints(a, context->model, context->topology, request->samples, launched,
                             refused);
 }

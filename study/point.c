@@ -152,14 +152,13 @@ enum status point_platform(const struct experiment *e, const struct experiment_s
 static enum status check_captured(const struct arguments *a)
 {
     if (!a->platform || a->model || a->plan_file || a->train_tokens > 0)
-        return error_set(STATUS_USAGE, "expected the key 'platform' besides 'capture', and not "
+        return error_set(STATUS_USAGE, "key 'capture' needs the key 'platform', and takes no key "
                                        "'model', 'plan' or 'train-tokens'");
     if (a->capture.script && a->capture.folder)
         return error_set(STATUS_USAGE,
                          "keys 'capture' (a folder) and 'capture.script' cannot be combined");
     if (a->capture.script && a->capture.world_size == 0)
-        return error_set(STATUS_USAGE, "expected the key 'capture.world-size' besides "
-                                       "'capture.script'");
+        return error_set(STATUS_USAGE, "key 'capture.script' needs the key 'capture.world-size'");
     return STATUS_OK;
 }
 
@@ -177,8 +176,8 @@ static enum status point_set_all(struct point *p, const struct experiment *e, si
         return compose(p, "platform.", p->a.platform, &p->a.platform);
     }
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
-        return error_set(STATUS_USAGE, "expected the keys 'model' and 'platform', the key 'plan', "
-                                       "or 'capture' and 'platform'");
+        return error_set(STATUS_USAGE, "expected the keys 'model' and 'platform', or the key "
+                                       "'plan', or the keys 'capture' and 'platform'");
     for (size_t i = 0; i < settings_table_n && !(p->a.train_tokens > 0); i++) {
         const struct setting *s = &settings_table[i];
         if ((s->takers & TAKES(KEY_POINT)) && (s->takers & TAKES(PLAN_CAMPAIGN)) &&

@@ -89,7 +89,7 @@ static enum status evaluate_seeds(struct prediction *s, const struct engine *eng
     all.microbatches = s->p->plan.microbatches;
     TRY(measurement_set_iterations(&s->m, &all, iteration_s, seeds));
     TRY(measurement_warn(&s->m,
-                         "flows are hashed to random paths: the iteration time is the median of "
+                         "flows are hashed to random paths. The iteration time is the median of "
                          "seeds %llu to %llu; other figures are those of seed %llu",
                          (unsigned long long)first, (unsigned long long)first + seeds - 1,
                          (unsigned long long)*seed));
@@ -125,8 +125,8 @@ static enum status warn_of_algorithm_file(struct prediction *s)
             return STATUS_OK;
     return steps->path
                ? measurement_warn(&s->m,
-                                  "--algorithm-file %s has no effect: the plan has no %s of a size "
-                                  "in the file among %u devices",
+                                  "--algorithm-file %s has no effect: the plan has no %s among %u "
+                                  "devices whose size the file lists",
                                   steps->path, collective_kind_name[steps->kind], steps->ranks)
                : STATUS_OK;
 }

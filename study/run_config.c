@@ -61,7 +61,7 @@ static enum status check_single(const struct experiment *e)
                 "%s:%zu: %s: got a list, expected one value (foreline sweep takes lists)", e->path,
                 e->axis[i].line, e->axis[i].name);
     if (e->finalists > 0)
-        return error_set(STATUS_PARSE, "%s: finalists is supported by foreline sweep only",
+        return error_set(STATUS_PARSE, "%s: key 'finalists' is supported by foreline sweep only",
                          e->path);
     return STATUS_OK;
 }
@@ -73,7 +73,7 @@ static enum status check_import(const struct run_config *c)
         const char *name = c->file.axis[i].name;
         if (!strncmp(name, plan_prefix, strlen(plan_prefix)) &&
             !setting_find(name + strlen(plan_prefix), TAKES(PLAN_IMPORT)))
-            return error_set(STATUS_PARSE, "%s:%zu: %s: not an option of 'plan import'; drop it",
+            return error_set(STATUS_PARSE, "%s:%zu: %s is not an option of 'plan import'; drop it",
                              c->file.path, c->file.axis[i].line, name);
     }
     return STATUS_OK;

@@ -348,9 +348,9 @@ static enum status predict(const struct launch_options *o, const struct run_fail
     PASS(timeline_follow(&c, f->seed, endless * (c.work_s + r->start_s), &course));
     if (course.work_s < c.work_s)
         return error_set(STATUS_INFEASIBLE,
-                         "--inject-failures: the run would not end: a failure every %s, but a "
-                         "start takes %s and %u steps to a checkpoint take %s. Try a longer TIME "
-                         "or a smaller --checkpoint-every",
+                         "--inject-failures: the run would not end: a failure comes every %s, but "
+                         "a start takes %s and the %u steps to a checkpoint take %s. Try a longer "
+                         "TIME or a smaller --checkpoint-every",
                          units_of(UNIT_SECONDS, f->between_s).text,
                          units_of(UNIT_SECONDS, r->start_s).text, (unsigned)o->checkpoint_every,
                          units_of(UNIT_SECONDS, c.every_s + c.block_s).text);

@@ -413,7 +413,7 @@ static const struct setting *find_option(const char *argument, taker_set takers,
                       (is_long && setting_find(name + 2, TAKES(KEY_PLAN)));
     if (is_planned && (takers & of_plan_files))
         st = error_set(STATUS_USAGE,
-                       "unknown option %s: the plan file defines this; make another plan with "
+                       "option %s has no effect: the plan file defines it; make another plan with "
                        "foreline plan %s",
                        name, name);
     else

@@ -143,8 +143,8 @@ static enum status find_runner(const struct experiment *e, size_t axis, size_t *
         }
     if (runs != 1 || n < 2)
         return error_set(STATUS_USAGE,
-                         "%s: engine: expected a list of exactly one engine that runs plans (such "
-                         "as tcp) and others that predict",
+                         "%s: engine: expected one engine that runs plans (such as tcp) and at "
+                         "least one that predicts (such as analytic)",
                          e->path);
     return STATUS_OK;
 }

@@ -55,8 +55,8 @@ bool warn_of_type(const struct model *m, const struct device_type *type, char te
     const struct gpu *gpu = gpu_of_type(type->name);
     if (is_unmeasured(m, type))
         snprintf(text, WARN_TYPE,
-                 "ignored the model's measured times: they are of device '%.60s', but the plan "
-                 "runs on '%.60s' (name their device with model import --device)",
+                 "ignored the model's measured times: they were measured on '%.60s', but the plan "
+                 "runs on '%.60s' (name the right device with model import --device)",
                  m->profile[0].device, type->name);
     else if (gpu && ((data_type_narrow(m->dtype) && type->peak[m->dtype] == 0) ||
                      (m->dtype == DATA_bf16 && !gpu_has_bf16(gpu))))
@@ -216,7 +216,7 @@ static enum status warn_of_empty_calls(struct measurement *m)
 {
     for (size_t k = 0; k < m->calls; k++)
         if (m->call[k].bytes == 0)
-            PASS(measurement_warn(m, "%.0f %s%s for %s transfer 0 bytes", m->call[k].calls,
+            PASS(measurement_warn(m, "%.0f %s%s (%s) have a size of 0 bytes", m->call[k].calls,
                                   measured_call_name(&m->call[k]), m->call[k].calls > 1 ? "s" : "",
                                   op_purpose_words[m->call[k].purpose]));
     return STATUS_OK;
@@ -263,7 +263,7 @@ static enum status warn_of_idle_links(const struct plan *plan, const struct topo
     }
     if (*text)
         TRY(measurement_warn(m,
-                             "no traffic uses these links inside nodes, although they connect "
+                             "these links inside nodes carry no traffic, although they connect "
                              "devices of the plan (number of device pairs): %s",
                              text));
 out:
@@ -287,7 +287,7 @@ static enum status warn_of_kernels(const struct plan *plan, const struct topolog
         if (used && !kernels_known(&t->type[k].kernels))
             PASS(measurement_warn(m,
                                   "kernel speeds of device '%.60s' are unknown, so times are "
-                                  "predicted as without --framework %s",
+                                  "predicted as if --framework %s were not given",
                                   t->type[k].name, plan_framework(plan)->name));
     }
     return STATUS_OK;

@@ -62,7 +62,7 @@ missing papers run --config driver.yml
 grep -q 'install foreline-papers' err || { cat err; failed=1; }
 # What is a table of names needs none.
 bin/foreline plan --algorithm list | grep -q '^exhaustive ' && bin/foreline model list 2>err | grep -q '^gpt2-small ' &&
-    grep -q '^the models of the published papers are missing from this table: .*papers.so' err || { echo "lists: $(cat err)"; failed=1; }
+    grep -q '^this table lacks the models of the published papers: .*papers.so' err || { echo "lists: $(cat err)"; failed=1; }
 
 # The module heeds the limits of the command, and its messages are the command's.
 { head -c 2000000 /dev/zero | tr '\0' ' '; echo '{"nodes": [], "maxFPGAs": 1}'; } >long.json

@@ -227,7 +227,7 @@ static void refuses_ties_that_stages_cannot_sum(void **state)
     m.op[24].shared_bytes = 4 * TINY_CHANNELS * TINY_CHANNELS;
     m.op[24].parameter_bytes = 4 * TINY_CHANNELS;
     assert_int_equal(open_second_of(&m, 28), STATUS_UNSUPPORTED);
-    assert_message(error_message(), "different parts");
+    assert_message(error_message(), "the same number of bytes");
     m.op[24].shares = MODEL_NO_OP;
     assert_int_equal(open_whole(&m), STATUS_INVALID); /* shared_bytes without an owner */
     model_free(&m);

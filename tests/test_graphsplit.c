@@ -213,7 +213,7 @@ static void says_what_it_estimates(void **state)
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_OK);
     assert_int_equal(out.part[0].ops, 3); /* 9 + 9 + 9 ms, and 8 us there and back */
     assert_string_equal(out.note,
-                        "estimated 27.01 ms per iteration; split by size: estimated 33.01 ms; "
+                        "estimated 27.01 ms per iteration (split by size: estimated 33.01 ms); "
                         "dynamic program over 7 down-sets (sets with all predecessors)");
     objective_result_free(&out);
     topology_free(&t);

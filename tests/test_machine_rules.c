@@ -59,11 +59,11 @@ static void gpus_are_what_their_ids_say(void **state)
         const char *ids, *family, *says;
     } unknown[] = {
         {"vendor='0x1002' device='0x7fff'", "gcn='gfx942'",
-         "t:2 unknown GPU 0x1002 0x7fff GPU 'foreline topology generate list' --gpu TYPE"},
-        {"vendor='0x10de' device='0x2329'", "sm='90'", "t:2: GPU 'H20', expected"},
-        {"vendor='0x1002' device='0x74a0'", "gcn='gfx942'", "t:2: GPU 'MI300A', expected"},
-        {"", "gcn='gfx1100'", "t:2: unknown GPU (gcn gfx1100), expected"},
-        {"", "sm='120'", "t:2: unknown GPU (sm 120), expected"},
+         "t:2 unknown GPU 0x1002 0x7fff GPU --gpu TYPE foreline topology generate list"},
+        {"vendor='0x10de' device='0x2329'", "sm='90'", "t:2: GPU 'H20' catalogue"},
+        {"vendor='0x1002' device='0x74a0'", "gcn='gfx942'", "t:2: GPU 'MI300A' catalogue"},
+        {"", "gcn='gfx1100'", "t:2: unknown GPU (gcn gfx1100) GPU catalogue"},
+        {"", "sm='120'", "t:2: unknown GPU (sm 120) GPU catalogue"},
     };
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         struct machine m = {0};
@@ -288,7 +288,7 @@ static void a_matrix_needs_no_rows_of_ports(void **state)
     assert_string_equal(m.part[part_named(&m, "GPU1")].numa, "1");
     assert_string_equal(m.part[nic[1]].numa, "0");
     assert_string_equal(m.part[nic[2]].numa, "1");
-    assert_message(m.warnings.text[0], "t:1: columns of ports without rows");
+    assert_message(m.warnings.text[0], "t:1: columns ports no rows");
     assert_int_equal(machine_complete(&m, &nothing), STATUS_OK);
     write_machine(&m, &text);
     assert_non_null(strstr(text, "<host id=\"n0g1\""));

@@ -115,7 +115,7 @@ static void ranks_of_databases_follow_devices(void **state)
     near(t[0].busy_s, 100e-9);
     near(t[1].busy_s, 200e-9);
     near(t[2].busy_s, 300e-9);
-    assert_message(m.warning[0], "numbered GPU process");
+    assert_message(m.warning[0], "numbers GPU process");
     measurement_free(&m);
 }
 

@@ -164,7 +164,7 @@ static void says_how_much_memory_would_do(void **state)
     put_text(model_path, two_ops);
     r.memory_bytes = 20; /* even one op recomputed takes 25 */
     assert_int_equal(solve(&r, &out), STATUS_INFEASIBLE);
-    assert_message(error_message(), "GiB would do");
+    assert_message(error_message(), "GiB would be enough");
 }
 
 static void names_the_place_of_every_fault(void **state)

@@ -320,7 +320,7 @@ static void clusters_are_counted_together(void **state)
         const char *what; /* NULL: not refused */
     } tries[] = {
         {2, 254, NULL},
-        {3, 1, "p.xml:1 <cluster> 15 before 10"},
+        {3, 1, "p.xml:1 <cluster> 15 earlier 10"},
         {1, 255, "p.xml:1 255 characters"},
     };
     assert_int_equal(limits_set("platform=0.00244140625"), STATUS_OK);

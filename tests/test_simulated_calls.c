@@ -129,7 +129,7 @@ static void reductions_are_written_read_and_the_same_on_all_members(void **state
     remove(path);
     struct program p = pair_of(OP_REDUCE, REDUCTION_MIN, REDUCTION_MAX);
     assert_int_equal(program_check(&p), STATUS_INVALID);
-    assert_message(error_message(), "does not match collective");
+    assert_message(error_message(), "same collective differ reduction");
     program_free(&p);
 }
 

@@ -154,7 +154,7 @@ static void what_stands_in_the_way_is_one_clear_line(void **state)
     } cases[] = {
         {2, 2, "h1.attn", "'h1.attn' inside 2 'h1.attn.qkv'"},
         {2, 3, "h1.ln1", "'h0.attn' 4 divided 3 --tensor-parallel 1 2 4"},
-        {30, 2, NULL, "30 2 27 exchange"},
+        {30, 2, NULL, "30 2 27 inside"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct partition_request r = request(cases[k].stages, cases[k].shards, cases[k].list);

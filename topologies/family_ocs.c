@@ -143,7 +143,8 @@ static enum status matching_check(const struct ocs *o)
         used[a] += n;
         used[b] += n;
         if (used[a] > o->circuits || used[b] > o->circuits)
-            return error_set(STATUS_INVALID, "ocs: matching: more than %zu circuits at pod %zu",
+            return error_set(STATUS_INVALID,
+                             "ocs: matching has more than circuits=%zu circuits at pod %zu",
                              o->circuits, used[a] > o->circuits ? a : b);
         size_t from = joined[b], to = joined[a];
         parts -= from != to;
@@ -151,7 +152,7 @@ static enum status matching_check(const struct ocs *o)
             joined[p] = joined[p] == from ? to : joined[p];
     }
     return parts == 1 ? STATUS_OK
-                      : error_set(STATUS_INVALID, "ocs: matching=%s does not join all %zu pods",
+                      : error_set(STATUS_INVALID, "ocs: matching=%s does not connect all %zu pods",
                                   o->given, o->pods);
 }
 
@@ -165,7 +166,7 @@ static enum status ocs_check(const struct family_value *v)
         least += ports;
     if (o.circuits < least)
         return error_set(STATUS_INVALID,
-                         "ocs: circuits=%zu are too few to join %zu pods, expected at least %zu",
+                         "ocs: circuits=%zu are too few to connect %zu pods, expected at least %zu",
                          o.circuits, o.pods, least);
     return STATUS_OK;
 }

@@ -51,7 +51,9 @@ static enum status read_rows(const char *path, const char *text, struct measured
             continue;
         if (n <= time || !text_real(cell[0], &bytes) || !text_real(cell[time], &value) ||
             bytes < 0 || bytes > 1e18 || value < 0 || value > 1e15)
-            return error_set(STATUS_PARSE, "%s:%zu: expected a size and a time", path, number);
+            return error_set(STATUS_PARSE,
+                             "%s:%zu: expected a size of 0 to 1e18 bytes and a time of 0 to 1e15",
+                             path, number);
         if (bytes <= 0 || value <= 0 || (c->n > 0 && bytes <= c->bytes[c->n - 1])) {
             m->empty += bytes <= 0;
             m->timeless += bytes > 0 && value <= 0;

@@ -105,11 +105,10 @@ static enum status nccl_tests_read_size(struct nccl_tests_table *t, char **cell,
     size_t at = good ? find_time(cell, n, bytes) : 0;
     if (at == 0 || !text_real(cell[at], &seconds) || !text_real(cell[at + 1], &algbw) ||
         !text_real(cell[at + 2], &busbw) || seconds > 1e12)
-        return error_set(
-            STATUS_PARSE,
-            "%s:%zu: expected size, count, type, perhaps redop and root, then time in us, algbw = "
-            "size / time, and busbw",
-            t->path, t->line);
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: expected the columns size, count, type, redop and root "
+                         "(optional), time in us, algbw (size / time) and busbw",
+                         t->path, t->line);
     /* behind busbw; a whole number, or "N/A", or in old versions a difference such as 4e-07 */
     if (at + 3 < n && text_count(cell[at + 3], UINT32_MAX, &wrong) && wrong > 0)
         return error_set(STATUS_PARSE,

@@ -94,8 +94,8 @@ out:
 static enum status fill_parts(struct json_sends *x, const struct json_at *collective)
 {
     if ((uint64_t)x->a->ranks * x->addresses * x->words > STEPS_WORDS)
-        return json_error(collective, "%u ranks with %u chunks are more than foreline supports",
-                          x->a->ranks, x->addresses);
+        return json_error(collective, "got %u ranks x %u chunks, expected a product of at most %zu",
+                          x->a->ranks, x->addresses, (size_t)(STEPS_WORDS / x->words));
     PASS(ARRAY_NEW(x->has, (size_t)x->a->ranks * x->addresses * x->words));
     for (size_t k = 0; k < x->chunks; k++) {
         uint64_t *parts = parts_of(x, x->chunk[k].owner, x->chunk[k].address);
@@ -152,7 +152,7 @@ static enum status find_kind(struct json_sends *x, const struct json_at *collect
     else if (apart && one == x->chunks && begin_even && end_even)
         a->kind = COLLECTIVE_ALLTOALL, a->chunks = x->addresses / a->ranks;
     else
-        return json_error(collective, "is not an all-reduce, all-gather, reduce-scatter, "
+        return json_error(collective, "expected an all-reduce, all-gather, reduce-scatter, "
                                       "all-to-all, broadcast from rank 0 or reduce to rank 0");
     return STATUS_OK;
 }
@@ -252,7 +252,8 @@ static enum status read_step(struct json_sends *x, const struct json_at *step, s
     PASS(json_field(step, "sends", &list));
     PASS(json_get_array(&list, STEPS_CHUNKS, &n));
     if (n * x->words > STEPS_WORDS)
-        return json_error(&list, "%zu sends are more than foreline supports", n);
+        return json_error(&list, "got %zu sends, expected at most %zu", n,
+                          (size_t)(STEPS_WORDS / x->words));
     free(x->send);
     free(x->sent);
     x->send = NULL;

@@ -21,7 +21,8 @@ enum status executable_folder(char folder[EXECUTABLE_FOLDER])
     }
     ssize_t n = readlink("/proc/self/exe", folder, EXECUTABLE_FOLDER - 1);
     if (n < 0)
-        return error_set(STATUS_IO, "/proc/self/exe: %s", strerror(errno));
+        return error_set(STATUS_IO, "cannot find the program itself: /proc/self/exe: %s",
+                         strerror(errno));
     folder[n] = '\0';
     *strrchr(folder, '/') = '\0';
     return STATUS_OK;

@@ -400,7 +400,7 @@ static enum status check_chunk(const struct steps_run *x, uint32_t rank, uint32_
 {
     const struct steps_algorithm *a = x->a;
     size_t value = x->start[rank * STEPS_BUFFERS + STEPS_OUTPUT] + c;
-    const char *order = x->backwards ? " if its thread blocks run in another order" : "";
+    const char *order = x->backwards ? " (when its thread blocks run in another order)" : "";
     if (x->of[value] == STEPS_NONE)
         return error_set(STATUS_PARSE, "%s: at the end, chunk %u of rank %u's output is empty%s",
                          a->path, c, rank, order);

@@ -203,17 +203,22 @@ static enum status capture_check_op(const struct capture_class *c, const struct 
                                     const struct json_at *at, uint32_t *issued)
 {
     if (o->kind == CAPTURE_COMPUTE && (o->operation >= c->operators || o->module >= c->modules))
-        return json_error(at, "operator %u or module %u does not exist", o->operation, o->module);
+        return json_error(at, "got operator %u and module %u, expected less than %zu and %zu",
+                          o->operation, o->module, c->operators, c->modules);
     if (o->kind == CAPTURE_COMPUTE)
         return STATUS_OK;
     if (o->kind == CAPTURE_WAIT)
         return o->id < *issued
                    ? STATUS_OK
-                   : json_error(at, "op waits for operation %u, which no earlier op issued", o->id);
+                   : json_error(
+                         at,
+                         "op waits for communication %u, which no earlier op of the rank starts",
+                         o->id);
     for (size_t k = 0; k < o->afters; k++)
         if (o->after[k] >= *issued)
-            return json_error(at, "op starts after operation %u, which no earlier op issued",
-                              o->after[k]);
+            return json_error(
+                at, "op must start after communication %u, which no earlier op of the rank starts",
+                o->after[k]);
     if (o->id != (*issued)++)
         return json_error(at, "got id %u, expected %u", o->id, *issued - 1);
     return STATUS_OK;
@@ -325,7 +330,7 @@ static enum status capture_place_class(const struct json_at *at, struct capture 
         uint32_t *of = &c->class_of[class->rank[i]];
         if (*of != PROGRAM_NONE)
             return json_error(
-                at, "rank %u is in two classes of ranks that run the same ops, expected one",
+                at, "rank %u is in two classes (ranks that run the same ops), expected one",
                 class->rank[i]);
         *of = (uint32_t)k;
     }
@@ -348,8 +353,8 @@ static enum status capture_read_classes(const struct json_at *root, struct captu
     }
     for (size_t r = 0; r < c->ranks; r++)
         if (c->class_of[r] == PROGRAM_NONE)
-            return json_error(&at, "rank %zu is in no class of equal ranks, expected exactly one",
-                              r);
+            return json_error(
+                &at, "rank %zu is in no class (ranks that run the same ops), expected one", r);
     return STATUS_OK;
 }
 

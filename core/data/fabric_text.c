@@ -63,13 +63,13 @@ static enum status parse_point(const char *text, size_t n, double *bytes, double
     snprintf(point, sizeof point, "%.*s", (int)(n < sizeof point ? n : sizeof point - 1), text);
     char *at = strchr(point, '@');
     if (!at || n >= sizeof point)
-        return error_set(STATUS_PARSE, "got '%.40s', expected bytes@time such as 1MiB@40us", point);
+        return error_set(STATUS_PARSE, "got '%.40s', expected BYTES@TIME such as 1MiB@40us", point);
     *at = '\0';
     PASS(units_parse(UNIT_BYTES, point, bytes));
     PASS(units_parse(UNIT_SECONDS, at + 1, seconds));
     if (*bytes < 1 || *bytes > 1e18 || *seconds < 1e-12 || *seconds > 1e9)
         return error_set(STATUS_PARSE,
-                         "'%.30s@%.30s' is out of range: bytes and time must be above 0", point,
+                         "point '%.30s@%.30s': expected 1 to 1e18 bytes and 1e-12 to 1e9 s", point,
                          at + 1);
     return STATUS_OK;
 }
@@ -87,15 +87,14 @@ static enum status parse_points(const char *text, struct fabric_curve *c)
         PASS(parse_point(text, n, &c->bytes[c->n], &c->seconds[c->n]));
         if (c->n > 0 && c->bytes[c->n] <= c->bytes[c->n - 1])
             return error_set(STATUS_PARSE,
-                             "point '%.*s' has no more bytes than the point before it, expected "
-                             "increasing bytes",
+                             "point '%.*s': expected more bytes than at the point before it",
                              n < 80 ? (int)n : 80, text);
         c->n++;
         text += n;
     }
     return c->n > 0 ? STATUS_OK
                     : error_set(STATUS_PARSE, "the measured curve of a collective has no points, "
-                                              "expected bytes@time such as 1MiB@40us");
+                                              "expected BYTES@TIME such as 1MiB@40us");
 }
 
 enum status fabric_curve_parse(const char *id, const char *value, struct fabric_curve *out)

@@ -44,8 +44,8 @@ static enum status model_check_op(const struct model *m, size_t i, const char *p
                 path, o->name, real[k]);
     for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++)
         if (bytes[k] < 0 || bytes[k] > INT64_MAX / 65536)
-            return error_set(STATUS_INVALID, "%s: op '%s': size is %lld bytes, expected 0 or more",
-                             path, o->name, (long long)bytes[k]);
+            return error_set(STATUS_INVALID, "%s: op '%s': size is %lld bytes, expected 0 to %lld",
+                             path, o->name, (long long)bytes[k], INT64_MAX / 65536LL);
     if (o->shares == MODEL_NO_OP)
         return STATUS_OK;
     if (o->shares >= m->n || o->shares == i)
@@ -73,7 +73,8 @@ static enum status check_profile(const struct model *m, const struct model_profi
         double least = fmin(fmin(p->forward_s[i], p->backward_s[i]), fmin(update, again));
         if (!(least >= 0 && isfinite(sum)))
             return error_set(STATUS_INVALID,
-                             "%s: op '%s': a measured time in a profile is not a number >= 0 s",
+                             "%s: op '%s': profile has a negative or infinite time, expected "
+                             "finite times of at least 0 s",
                              path, m->op[i].name);
     }
     return STATUS_OK;

@@ -216,7 +216,8 @@ enum status operators_check(const struct operators *o)
     for (size_t i = 0; i < o->nodes; i++)
         made += o->node[i].makes;
     if (made != o->tensors)
-        return error_set(STATUS_INVALID, "the nodes produce %zu tensors, but %zu are listed", made,
+        return error_set(STATUS_INVALID,
+                         "the nodes produce %zu tensors, but the list of tensors has %zu", made,
                          o->tensors);
     for (size_t i = 0; i < o->nodes; i++) {
         if (i > 0 && o->node[i].step < o->node[i - 1].step)

@@ -225,16 +225,15 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
                                  s, stage->device[k], t->n);
         if (team_of[s] != schedule_team(schedule, teams, s))
             return error_set(STATUS_INVALID,
-                             schedule->vee ? "stage %u is on the pipeline rank of stage %u: this "
-                                             "schedule places stages over %u pipeline ranks in a V"
-                                           : "stage %u is on the pipeline rank of stage %u: stages "
-                                             "must go round the %u pipeline ranks in turn",
-                             s, team_of[s], teams);
+                             "stage %u is on the pipeline rank of stage %u, expected that of stage "
+                             "%u: stages take the %u pipeline ranks %s",
+                             s, team_of[s], schedule_team(schedule, teams, s), teams,
+                             schedule->vee ? "in a V" : "in turn");
         if (team_of[s] < known) {
             if (!same_devices(stage, &p->stage[team_of[s]]))
                 return error_set(STATUS_INVALID,
-                                 "stages %u and %u share only some of their devices, expected the "
-                                 "same devices in the same order",
+                                 "stages %u and %u share only some of their devices, expected all, "
+                                 "in the same order, or none",
                                  team_of[s], s);
             continue;
         }

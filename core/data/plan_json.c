@@ -50,7 +50,7 @@ enum status plan_check_file(const struct json_document *d, const char *key, cons
     if (*hash && strcmp(hash, expected) != 0)
         return json_error(&at,
                           "%s has changed since the plan was made; make the plan again with "
-                          "foreline plan, or delete \"%s\" from it",
+                          "foreline plan, or delete key \"%s\" from the plan file",
                           found, name);
     return STATUS_OK;
 }

@@ -161,13 +161,12 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
                          op_label(o, label), (long long)o->bytes, (long long)other->bytes);
     if (op_is_collective(o) &&
         (other->kind != o->kind || other->count != o->count || other->reduction != o->reduction))
-        return error_set(
-            STATUS_INVALID,
-            "rank %u: %s does not match the same collective of the next rank: another %s", rank,
-            op_label(o, label),
-            other->kind != o->kind     ? "kind"
-            : other->count != o->count ? "number of calls"
-                                       : "reduction");
+        return error_set(STATUS_INVALID,
+                         "rank %u: %s and the same collective of the next rank differ in their %s",
+                         rank, op_label(o, label),
+                         other->kind != o->kind     ? "kind"
+                         : other->count != o->count ? "number of calls"
+                                                    : "reduction");
     return STATUS_OK;
 }
 
@@ -191,7 +190,7 @@ static enum status program_check_op(const struct program *p, uint32_t rank, size
     if (!follows)
         return error_set(
             STATUS_INVALID, "rank %u: %s does not depend on its %s", rank, op_label(o, label),
-            wanted == OP_FORWARD ? "forward" : "input-gradient half of the backward pass");
+            wanted == OP_FORWARD ? "forward pass" : "input-gradient half of the backward pass");
     return op_computes(o) ? STATUS_OK : check_sides(p, rank, o);
 }
 
@@ -344,23 +343,23 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         again += bucket[b].again;
         if (bucket[b].again &&
             (b == 0 || !program_reshards(stage) || !strategy_repeats_units(&stage->own)))
-            return error_set(STATUS_INVALID,
-                             "stage %u: bucket %u is recomputed separately, which needs %s", s, b,
-                             b == 0                     ? "another bucket to precede it"
+            return error_set(STATUS_INVALID, "stage %u: recomputing bucket %u separately needs %s",
+                             s, b,
+                             b == 0                     ? "a bucket before it"
                              : !program_reshards(stage) ? "ZeRO 3 without key 'keep'"
                                                         : "recomputed layers or modules");
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
             return error_set(STATUS_INVALID,
-                             "stage %u: got bucket %u that begins at op %u and has %lld bytes, "
-                             "expected 0 bytes or more, and an op below that of the bucket before "
-                             "it, from the last of %zu ops down to op 0 in the last bucket",
+                             "stage %u: bucket %u begins at op %u and has %lld bytes, expected at "
+                             "least 0 bytes and an op before that of the previous bucket (the last "
+                             "bucket of the %zu ops begins at op 0)",
                              s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
     }
     if (again != stage->again)
         return error_set(
             STATUS_INVALID,
-            "stage %u: %u of its buckets are recomputed separately, but its own count is %u", s,
-            again, stage->again);
+            "stage %u: %u of its buckets are marked as recomputed, but its count says %u", s, again,
+            stage->again);
     if (stage->buckets + again > UINT8_MAX)
         return error_set(
             STATUS_INVALID,

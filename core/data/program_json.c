@@ -275,7 +275,8 @@ static enum status program_json_read_rank(const struct json_at *at, struct progr
     PASS(json_check_keys(at, "ops", JSON_TABLES(rank_rows)));
     PASS(json_rows_read(at, rank_rows, rank));
     if (rank->stage >= p->stages)
-        return json_error(at, "stage of the rank is not in the program's list of stages");
+        return json_error(at, "got stage %u, expected less than %zu (the stages of the program)",
+                          rank->stage, p->stages);
     return program_json_read_ops(at, p);
 }
 

@@ -56,8 +56,7 @@ static enum status routes_search(struct route_search *s, uint32_t block, uint32_
         route_search_begin(s, from, block);
     return route_search_reach(s, to)
                ? STATUS_OK
-               : error_set(STATUS_INVALID,
-                           "a device of the platform is unreachable: no route leads to it");
+               : error_set(STATUS_INVALID, "the platform has no route to one of its devices");
 }
 
 /* ---- parts that are kept */
@@ -128,8 +127,7 @@ static enum status pass_blocks(struct collection *c, size_t k, uint32_t from, ui
             PASS(insert_part(c, sender, block, g->top[block], to, end, at, &links));
             to = g->top[block];
         } else if (block == ROUTE_NO_BLOCK) {
-            return error_set(STATUS_INVALID,
-                             "a device of the platform is unreachable: no route leads to it");
+            return error_set(STATUS_INVALID, "the platform has no route to one of its devices");
         } else {
             PASS(insert_part(c, sender, block, from, to, end, at, &links));
             break;

@@ -230,8 +230,8 @@ enum status program_floor(const struct program *p, const struct topology *t,
     struct floor result = {0};
     if (p->folded || p->asynchronous)
         return error_set(STATUS_UNSUPPORTED,
-                         "lower bounds of the iteration time need a program that is not folded and "
-                         "a schedule with a pipeline flush");
+                         "lower bounds of the iteration time need a program with all ranks (not "
+                         "folded) and a schedule with a pipeline flush");
     TRY(shapes_make(p, t, options, &s.shapes));
     TRY(pairs_of(p, &s.shapes, &s.pair, &s.pairs));
     TRY(floor_prepare(&s));

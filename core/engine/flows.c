@@ -676,20 +676,20 @@ enum status flows_check_faults(const struct topology *t, const struct faults *fa
         const struct fault *f = &faults->fault[k];
         bool lane = lanes_match(t, f, NULL) > 0;
         if (lane && f->at_s > 0)
-            return error_set(
-                STATUS_UNSUPPORTED,
-                "lane %s fails at %g s: failures of lanes during the iteration are unsupported. To "
-                "fail this lane from the start, try %s@0",
-                f->name, f->at_s, f->name);
+            return error_set(STATUS_UNSUPPORTED,
+                             "lane %s fails at %g s, but lanes can fail only from the start of the "
+                             "iteration. Try %s@0",
+                             f->name, f->at_s, f->name);
         if (!lane && f->kind != FAULT_KILL && !topology_has_lanes(t))
             return error_set(STATUS_UNSUPPORTED,
                              "the analytic engine does not know the links of this platform, so "
                              "they cannot fail or slow down. Try --engine simgrid");
         if (!lane && f->kind != FAULT_KILL)
-            return error_set(STATUS_UNSUPPORTED,
-                             "link %s cannot fail or slow down: with parallel paths, or on the "
-                             "analytic engine, only lanes such as leaf0-up.3 can fail",
-                             f->name);
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "link %s cannot fail or slow down: with parallel paths or the analytic engine, "
+                "only lanes (single cables) such as leaf0-up.3 can fail",
+                f->name);
     }
     return STATUS_OK;
 }

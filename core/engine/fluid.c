@@ -88,9 +88,8 @@ enum status fluid_run(const struct program *p, const struct topology *t, struct 
     for (size_t k = 0; unequal; k++) {
         if (k == ROUNDS)
             return error_set(STATUS_UNSUPPORTED,
-                             "ranks are not symmetric, so foreline must simulate all: after %d "
-                             "rounds of grouping, ranks of one group still get unequal "
-                             "bandwidth",
+                             "ranks are not symmetric, so all must be simulated: after %d rounds "
+                             "of grouping, ranks of one group still get unequal bandwidth",
                              ROUNDS);
         PASS(flows_divide(p, t, shapes, flows, finer));
         PASS(fluid_simulate(p, t, shapes, flows, timeline, messages, &unequal));

@@ -223,7 +223,7 @@ static enum status captured_groups(struct captured_work *w)
         qsort(p->member + members, n, sizeof *p->member, array_by_number);
         for (size_t k = 1; k < n; k++)
             if (p->member[members + k] == p->member[members + k - 1])
-                return error_set(STATUS_INVALID, "process group %zu has rank %u twice", g,
+                return error_set(STATUS_INVALID, "process group %zu lists rank %u twice", g,
                                  p->member[members + k]);
         p->group_start[++p->groups] = members += n;
     }
@@ -377,10 +377,10 @@ static enum status captured_communicate(struct captured_work *w, const struct ca
     const struct capture *c = w->c;
     size_t first = w->own_start[w->rank], own = w->own_start[w->rank + 1] - first;
     if (o->group >= own)
-        return error_set(STATUS_INVALID,
-                         "rank %u is in %zu process groups, but an op uses the index %u (from 0) "
-                         "into their list",
-                         w->rank, own, o->group);
+        return error_set(
+            STATUS_INVALID,
+            "rank %u: an op uses process group %u (from 0) of the rank's list, which has %zu",
+            w->rank, o->group, own);
     uint32_t group = w->own[first + o->group];
     w->issued[o->id] = PROGRAM_NONE;
     if (w->number[group] == PROGRAM_NONE)
@@ -474,7 +474,7 @@ static enum status captured_ranks(struct captured_work *w)
     }
     if (all > CAPTURED_MOST)
         return error_set(STATUS_INVALID,
-                         "the captured step has %zu ops on all ranks, expected at most %d; capture "
+                         "the captured step has %zu ops in total, expected at most %d; capture "
                          "fewer ranks or shorter steps",
                          all, CAPTURED_MOST);
     TRY(ARRAY_NEW(purpose, c->classes));

@@ -227,8 +227,8 @@ enum status lowering_check(const struct lowering *l)
         what = "context parallelism";
     if (what && !lowering_is_even(l))
         return error_set(STATUS_UNSUPPORTED,
-                         "unsupported: %s needs equally many replicas in every stage, which must "
-                         "divide the %u microbatches evenly",
+                         "%s needs the same number of replicas in every stage, and the %u "
+                         "microbatches must be a multiple of it",
                          what, p->microbatches);
     for (uint32_t s = 0; s < p->stages; s++)
         if (p->stage[s].expert_parallel > 1 && lowering_is_hybrid(l, s))

@@ -146,7 +146,7 @@ static enum status mpirun_finish(struct mpirun *m, double deadline_s)
     while (waitpid(m->pid, &status, WNOHANG) == 0) {
         if (clock_now() > deadline_s)
             return error_set(STATUS_EXTERNAL,
-                             "timeout: %s does not exit after its last measurement", m->name);
+                             "timeout: %s is still running after its last measurement", m->name);
         clock_sleep_until(clock_now() + 0.02);
     }
     m->pid = 0;

@@ -130,8 +130,8 @@ static enum status launch_watch_workers(struct launch_state *run)
         for (uint32_t k = 0; k < n; k++) {
             look_after(run, &run->worker[first + k], &stopped_s[k]);
             if (stopped_s[k] > 0 && clock_now() - stopped_s[k] > run->options->timeout_s)
-                FAIL(STATUS_EXTERNAL, "%s: timeout: the process is stopped",
-                     launch_name(run, first + k, name));
+                FAIL(STATUS_EXTERNAL, "%s: timeout: the process has been stopped for %g s",
+                     launch_name(run, first + k, name), run->options->timeout_s);
         }
     }
     for (uint32_t k = 0; k < n; k++)

@@ -108,11 +108,11 @@ static enum status fill_software(const struct launch_state *run, struct measurem
         if (o->gemm_flops < o->fma_flops / 2) {
             PASS(measurement_warn(
                 out,
-                "rank %zu: slow BLAS: matrix multiplications at %.3g Gflop/s, while a "
-                "core can do %.3g Gflop/s (%s); %s",
+                "rank %zu: slow BLAS: matrix multiplications run at %.3g Gflop/s, but a core can "
+                "do %.3g Gflop/s (%s); %s",
                 r, o->gemm_flops / 1e9, o->fma_flops / 1e9, o->blas,
                 strstr(o->blas, "oneDNN")
-                    ? "other programs use the cores, or DNNL_MAX_CPU_ISA limits the kernels"
+                    ? "stop other programs, and unset DNNL_MAX_CPU_ISA if it is set"
                     : "install libdnnl2"));
             break;
         }

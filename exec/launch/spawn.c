@@ -368,8 +368,8 @@ static enum status await_exec(pid_t pid, int told)
     while (poll(&p, 1, GLANCE_MS) <= 0)
         if (family_stopped_long(&seen, pid, 0))
             return error_set(STATUS_EXTERNAL,
-                             "timeout: process %ld was stopped for %g s during start-up", (long)pid,
-                             limit_wait(WAIT_STOPPED));
+                             "timeout: process %ld has been stopped for %g s during start-up",
+                             (long)pid, limit_wait(WAIT_STOPPED));
     return STATUS_OK;
 }
 

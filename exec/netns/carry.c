@@ -177,7 +177,7 @@ static enum status carry_measure_streams(const struct wiring *w, enum latencies 
         if (shared[i] <= 0)
             st = error_set(
                 STATUS_IO,
-                "measuring this machine's network throughput: a TCP stream was interrupted");
+                "cannot measure this machine's network throughput: a TCP stream was interrupted");
         Bps[i] = shared[i];
     }
 out:

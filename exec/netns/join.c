@@ -114,7 +114,7 @@ static enum status find_first(pid_t wanted, pid_t *out)
         return error_set(STATUS_USAGE, "%zu emulations are running; choose one with --pid: %s",
                          found, list);
     if (wanted)
-        return error_set(STATUS_INVALID, "process %d is not an emulation of yours", (int)wanted);
+        return error_set(STATUS_INVALID, "process %d is not one of your emulations", (int)wanted);
     return error_set(STATUS_INVALID,
                      "no emulation of yours is running; start one with --platform P");
 }

@@ -150,8 +150,9 @@ static enum status await_report(pid_t child, int from, struct sandbox_report *r)
     ssize_t got;
     while ((got = read(from, r, sizeof *r)) < 0 && errno == EINTR)
         ;
-    return got == (ssize_t)sizeof *r ? STATUS_OK
-                                     : error_set(STATUS_IO, "the emulated network was killed");
+    return got == (ssize_t)sizeof *r
+               ? STATUS_OK
+               : error_set(STATUS_IO, "a process of the emulated network was killed");
 }
 
 /* A pipe that closes without a report means that the sandbox was killed. */

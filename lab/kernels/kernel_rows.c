@@ -124,7 +124,7 @@ static enum status read_cell(struct kernel_rows_reader *r, char *out)
     r->next += *r->next == '\r';
     return *r->next == ',' || *r->next == '\n' || *r->next == '\0'
                ? STATUS_OK
-               : kernel_rows_error(r, "characters behind a quote", "");
+               : kernel_rows_error(r, "characters after a closing quote", "");
 }
 
 /* A line of cells; 0 cells: an empty line. */
@@ -169,12 +169,11 @@ static enum status kernel_rows_kind_of(const struct kernel_rows_reader *r, enum 
     else if (timed && at[COLLECTIVE] && at[RANKS] && at[BYTES] && (at[NODES] || at[PER_NODE]))
         *out = ROW_COLLECTIVE;
     else
-        return kernel_rows_error(
-            r,
-            "expected the columns gpu and a time (time_ms, ...), with M, N, K (products), "
-            "tokens, heads, head_dim (attention), op, rows, width (passes) or collective, ranks, "
-            "nodes, bytes",
-            "");
+        return kernel_rows_error(r,
+                                 "expected the columns gpu, a time (time_ms, ...) and sizes: M, N, "
+                                 "K (products); tokens, heads, head_dim (attention); op, rows, "
+                                 "width (passes); or collective, ranks, nodes, bytes",
+                                 "");
     return STATUS_OK;
 }
 

@@ -43,7 +43,8 @@ static enum status read_layers(const struct json_at *at, struct published *p,
 {
     x->layers = json_members(at);
     if (x->layers < 3 || x->layers > LAYERS)
-        return json_error(at, "expected an embedding, layers and a head, at most %d", LAYERS);
+        return json_error(at, "got %zu parts, expected 3 to %d: an embedding, layers and a head",
+                          x->layers, LAYERS);
     PASS(ARENA_NEW(&p->memory, x->time, x->layers));
     for (struct json_at list = json_first(at); list.key; list = json_next(&list)) {
         uint64_t layer;
@@ -118,8 +119,8 @@ static enum status published_profile_spread(const struct published_profile *x,
         blocks += model_in_block(m, i) && model_begins_layer(m, i);
     if (blocks + 2 != x->layers)
         return error_set(STATUS_UNSUPPORTED,
-                         "the measured profile has %zu layers, another number than the row's model",
-                         x->layers - 2);
+                         "the measured profile has %zu layers, but the row's model has %zu",
+                         x->layers - 2, blocks);
     while (begin < m->n) {
         layer += model_in_block(m, begin);
         size_t at = layer_of(m, begin, layer, x->layers), end = begin + 1;

@@ -159,7 +159,7 @@ enum status onnx_build(struct onnx_graph *g, int64_t batch, struct model *out)
     for (uint32_t i = 0; i < g->nodes; i++)
         TRY(onnx_build_add_node(&b, i));
     if (b.out.model.n == 0)
-        FAIL(STATUS_INVALID, "%s: no node depends on an input", g->path);
+        FAIL(STATUS_INVALID, "%s: no node reads an input of the model", g->path);
     onnx_build_describe(&b, note, sizeof note);
     snprintf(name, sizeof name, "%s", onnx_name(g));
     onnx_clean(name);

@@ -140,8 +140,8 @@ static enum status cut_into_chunks(struct conversion *c, const struct model_edge
         if (!has[s])
             return error_set(
                 STATUS_INFEASIBLE,
-                "no plan can have this split: parts %u and %u read each other's outputs, and its "
-                "stages cannot go round the devices of all parts in turn",
+                "no plan can have this split: parts %u and %u read each other's outputs, so they "
+                "need several stages, but then some stages would have no ops",
                 lower, against->from + against->to - lower);
     return STATUS_OK;
 }

@@ -115,9 +115,10 @@ static enum status make_request(const struct arguments *a, struct objective_requ
     if (a->devices && bandwidths == 1)
         r->machines[0] = a->devices;
     if (r->levels && bandwidths && bandwidths != r->levels)
-        return error_set(STATUS_USAGE,
-                         "got %zu levels of --machines, but %zu levels of --bandwidth", r->levels,
-                         bandwidths);
+        return error_set(
+            STATUS_USAGE,
+            "got %zu levels of --machines, but %zu levels of --bandwidth, expected the same number",
+            r->levels, bandwidths);
     if (bandwidths)
         r->levels = bandwidths;
     return STATUS_OK;

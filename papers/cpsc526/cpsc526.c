@@ -20,7 +20,8 @@ static enum status cpsc526_score_split(const struct objective_request *r, const 
         if (s.part_of[i] == SPLIT_NONE)
             FAIL(STATUS_INVALID, "the split does not contain op '%s'", r->model->op[i].name);
     if (s.parts != p.k)
-        FAIL(STATUS_INVALID, "the split has %zu parts for %zu devices", s.parts, p.k);
+        FAIL(STATUS_INVALID,
+             "the split has %zu parts for %zu devices, expected one part per device", s.parts, p.k);
     TRY(ARENA_NEW(&p.memory, weight, p.k));
     double metric = cpsc526_metric(&p, s.part_of, weight);
     if (isinf(metric))

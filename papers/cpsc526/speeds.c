@@ -146,8 +146,8 @@ static enum status read_pairs(const char *path, const char *text, struct cpsc526
         TRY(intern(&names, word[0], strlen(word[0]) + 1, &from, NULL));
         TRY(intern(&names, word[1], strlen(word[1]) + 1, &to, NULL));
         if (from >= k || to >= k) {
-            st = speeds_error(
-                path, "too many device names: a square matrix of these pairs has fewer devices");
+            st = speeds_error(path,
+                              "got more device names than the square root of the number of pairs");
             goto out;
         }
         out->speed[from * k + to] = speed;

@@ -60,7 +60,7 @@ void spmd_sign(struct spmd_graph *g, const char *letters)
     const char *arrow = strchr(letters, '>');
     if (!arrow || (size_t)(arrow - letters) != n->reads || strcspn(arrow + 1, " ") != n->makes) {
         g->status = error_set(STATUS_INVALID,
-                              "node '%s': signature '%s' does not have %u inputs and %u outputs",
+                              "node '%s': got signature '%s', expected %u inputs and %u outputs",
                               n->name, letters, n->reads, n->makes);
         return;
     }
@@ -223,8 +223,10 @@ enum status spmd_restrict(struct spmd_graph *g, const char *hint)
                          hint);
     size_t kept = 0;
     if (n->kind == SPMD_ADAPTIVE || n->makes == 0)
-        return error_set(STATUS_USAGE, "--hint %.60s: node '%s' has no layout of its own to choose",
-                         hint, n->name);
+        return error_set(
+            STATUS_USAGE,
+            "--hint %.60s: the layout of node '%s' follows from its inputs, so it cannot be chosen",
+            hint, n->name);
     possible(n, list);
     for (size_t i = 0; i < n->signatures; i++)
         if (hidup_graph_makes(n, &n->signature[i], forms))

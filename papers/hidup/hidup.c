@@ -156,11 +156,11 @@ static enum status add_note(const struct objective_request *r, const struct spmd
             out, "searched %zu nodes of the model graph: %llu states, %llu partial strategies",
             nodes, (unsigned long long)found->states, (unsigned long long)found->partials);
     PASS(spmd_noise(q, &noise, out->value, &loss));
-    return objective_set_note(out,
-                              "%zu nodes; %zu searches with noise %g %%, bandwidths x %g: time "
-                              "relative to the best strategy: mean %.6f, worst %.6f, least %.6f",
-                              nodes, loss.samples, 100 * noise.share, noise.bandwidth, loss.mean,
-                              loss.worst, loss.least);
+    return objective_set_note(
+        out,
+        "searched %zu nodes %zu times with noise %g %% and bandwidths x %g; time relative to the "
+        "best strategy: mean %.6f, worst %.6f, least %.6f",
+        nodes, loss.samples, 100 * noise.share, noise.bandwidth, loss.mean, loss.worst, loss.least);
 }
 
 static enum status solve_as(const struct objective_request *r, struct objective_result *out)

@@ -18,16 +18,16 @@ static enum status want(const struct spmd_graph *g, struct spmd_stage *stage, ui
     if (held->form[0] == form || held->form[1] == form)
         return STATUS_OK;
     if (held->form[1] != FORM_NONE)
-        return error_set(
-            STATUS_INVALID,
-            "node '%s' needs the output of '%s' in a third layout, expected at most two", n->name,
-            g->node[t->node].name);
+        return error_set(STATUS_INVALID,
+                         "node '%s' needs the output of '%s' in a third layout, but a strategy "
+                         "keeps at most two",
+                         n->name, g->node[t->node].name);
     if (n->kind == SPMD_ADAPTIVE || t->node >= stage->first ||
         !form_convert(held->form[0], form, &conversion))
-        return error_set(
-            STATUS_INVALID, "node '%s' cannot read '%s', whose layout is %s%s, in layout %s",
-            n->name, g->node[t->node].name, form_name(held->form[0]),
-            t->node >= stage->first ? " and which the same stage computes" : "", form_name(form));
+        return error_set(STATUS_INVALID,
+                         "node '%s' needs '%s' in layout %s, but gets it in layout %s%s", n->name,
+                         g->node[t->node].name, form_name(form), form_name(held->form[0]),
+                         t->node >= stage->first ? " from the same stage" : "");
     held->form[1] = form;
     stage->move[stage->moves++] = (struct spmd_move){n->read[k], held->form[0], form};
     return STATUS_OK;

@@ -330,9 +330,8 @@ static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
 {
     struct pipedream_stage stage = {0, (uint32_t)d->s->n - 1, 1};
     if (d->o->straight)
-        return error_set(
-            STATUS_INFEASIBLE,
-            "timeout: no pipeline without replicas was found in time; raise --time-limit");
+        return error_set(STATUS_INFEASIBLE,
+                         "timeout: no unreplicated pipeline was found in time; raise --time-limit");
     for (size_t i = 0; i < d->o->levels; i++)
         stage.replicas *= (uint32_t)d->o->level[i].machines;
     out->value_s = out->parallel_s;

@@ -83,7 +83,8 @@ enum status model_export_pipedream(const struct model *m, size_t profile, const 
     enum status st;
     struct file_out f = {0};
     if (profile >= m->profiles)
-        return error_set(STATUS_INVALID, "%s has %zu profiles, but number %zu is asked for",
+        return error_set(STATUS_INVALID,
+                         "%s has %zu profiles, but profile %zu (counted from 0) was requested",
                          m->name, m->profiles, profile);
     TRY(pipedream_export_check_names(m));
     TRY(file_create(path, &f));

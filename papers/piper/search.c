@@ -251,9 +251,10 @@ static enum status piper_search_explain(struct piper_pass *s)
     if (s->interrupted)
         return error_set(STATUS_INFEASIBLE, "%s: no plan fits %.4g GiB per device on %zu devices",
                          in->path, in->memory_bytes / gib, in->devices);
-    return error_set(STATUS_INFEASIBLE,
-                     "%s: no plan fits %.4g GiB per device on %zu devices; %.4g GiB would do",
-                     in->path, in->memory_bytes / gib, in->devices, high / gib);
+    return error_set(
+        STATUS_INFEASIBLE,
+        "%s: no plan fits %.4g GiB per device on %zu devices; %.4g GiB would be enough", in->path,
+        in->memory_bytes / gib, in->devices, high / gib);
 }
 
 /* No plan can be faster than all work spread evenly over all devices: the first lower bound. */

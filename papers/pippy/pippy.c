@@ -102,7 +102,7 @@ static enum status note_times(const struct pippy_timed *x, size_t best, double s
     if (isfinite(simulated_s))
         snprintf(simulated, sizeof simulated, ", simulated %.4g ms", 1e3 * simulated_s);
     return objective_set_note(
-        out, "estimated %.4g ms per iteration%s; split by size: estimated %.4g ms; %s%s",
+        out, "estimated %.4g ms per iteration%s (split by size: estimated %.4g ms); %s%s",
         1e3 * x->seconds[best], simulated, 1e3 * x->by_size_s, how,
         best + 1 < x->tried ? "; the split of the dynamic program is slower in the simulation"
                             : "");

@@ -158,8 +158,8 @@ static enum status placement_ideals_explain(const struct placement_problem *p,
     out->lower_bound = bound.value;
     return objective_set_note(
         out,
-        "best of the contiguous splits that were searched, which may miss the optimum: only "
-        "prefixes of four topological orders of %zu units, because %s; lower bound from %s%s",
+        "best of the contiguous splits that were searched: prefixes of four topological orders of "
+        "%zu units, because %s; it may miss the optimum; lower bound from %s%s",
         c->units,
         c->interrupted   ? "the search was stopped"
         : c->ideals == 0 ? "there are more than 100000 down-sets (sets with all predecessors)"

@@ -165,9 +165,9 @@ static enum status check_item(struct feature_check *c, const struct xml_tag *tag
             break;
     }
     if (item == end)
-        return features_refuse(
-            c, tag, what,
-            "unsupported, because the engines would give different results. Remove this setting");
+        return features_refuse(c, tag, what,
+                               "unsupported, because the analytic engine and SimGrid would give "
+                               "different results. Remove this setting");
     if (item->value == FACTOR && !(text_real(value, &factor) && factor > 0 && factor <= 1e6))
         return features_refuse(c, tag, what, "expected one number above 0");
     if (!strcmp(name, "network/latency-factor") && (factor < 1 || factor > 1)) {

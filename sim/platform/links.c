@@ -68,7 +68,7 @@ static enum status bundle_link(const struct platform_text *p, struct links *link
         !paths_parse_lanes(text, &l->lanes, &l->cables))
         return error_set(STATUS_PARSE,
                          "%s:%zu: lanes: got '%s', expected a number of switches such as 16, or "
-                         "16x2 with two cables to each, up to %d lanes",
+                         "16x2 for two cables to each switch, with at most %d lanes (cables)",
                          p->path, prop->line, text, PATHS_LANES_MAX);
     if (xml_equal(xml_attribute(link, "sharing_policy"), "FATPIPE"))
         return error_set(STATUS_PARSE, "%s:%zu: lanes are unsupported on a FATPIPE link", p->path,

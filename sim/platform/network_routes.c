@@ -329,8 +329,8 @@ enum status network_of_routes(const struct topology *t, struct network *out, uin
                          "got %zu devices, emulate --engine netns supports up to %d", t->n,
                          NETWORK_DEVICES);
     if (t->links == 0 && t->n > 1)
-        return error_set(STATUS_UNSUPPORTED, "emulate --engine netns needs the links of the "
-                                             "platform, which this platform does not describe");
+        return error_set(STATUS_UNSUPPORTED, "emulate --engine netns needs a platform that lists "
+                                             "its links, which this one does not");
     TRY(open_builder(&b));
     TRY(attempt(&b, true));
     if (b.lost < t->n) {

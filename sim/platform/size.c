@@ -158,7 +158,7 @@ static enum status count_clustered(const struct platform_text *p, const struct x
 {
     char more[LIMIT_MORE];
     struct xml_span radical = xml_attribute(tag, "radical");
-    const char *with = *hosts > 0 ? " with those before it" : "";
+    const char *with = *hosts > 0 ? " (with those of earlier elements)" : "";
     *hosts += radical.at ? radical_count(radical) : 0;
     if ((double)*hosts > limit_platform(MOST_ROUTED))
         return error_set(STATUS_PARSE, "%s:%zu: <%.*s> has %llu hosts%s, expected up to %.0f%s",

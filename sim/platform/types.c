@@ -265,7 +265,8 @@ static enum status type_read(const struct platform_text *p, const struct platfor
     PASS(read_quantity(p, host, "memory", UNIT_BYTES, 1, &memory));
     if (memory < least_memory_bytes)
         return in_property(p, host, "memory",
-                           error_set(STATUS_PARSE, "got '%.40s', expected at least 1KiB. Try 40GiB",
+                           error_set(STATUS_PARSE,
+                                     "got '%.40s', expected at least 1KiB, such as 40GiB",
                                      type_property(host, "memory")));
     if (memory > max_memory_bytes)
         return in_property(p, host, "memory",
@@ -274,9 +275,8 @@ static enum status type_read(const struct platform_text *p, const struct platfor
     type->memory_bytes = (int64_t)memory;
     PASS(read_quantity(p, host, "framework_memory", UNIT_BYTES, 0, &framework));
     if (framework > memory)
-        return in_property(
-            p, host, "framework_memory",
-            error_set(STATUS_PARSE, "framework_memory is larger than the device's memory"));
+        return in_property(p, host, "framework_memory",
+                           error_set(STATUS_PARSE, "expected at most the device's memory"));
     type->framework_bytes = (int64_t)framework;
     PASS(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
     PASS(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));
@@ -403,7 +403,8 @@ static enum status place_type(const struct platform_text *p, const struct platfo
         if (what) {
             const char *name = host[i].name;
             st = error_set(STATUS_PARSE,
-                           "%s:%zu: host '%s': %s differs from that of other devices of type '%s'",
+                           "%s:%zu: host '%s': %s differs from that of other devices of type '%s', "
+                           "expected the same",
                            p->path, platform_property_line(p, "host", name, what), name, what,
                            one.type->name);
             goto out;

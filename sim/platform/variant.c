@@ -76,8 +76,7 @@ static enum status parse_change(struct variant *v, char *text)
             STATUS_INVALID,
             "got '%.80s', expected devices, LINK.bandwidth, LINK.latency or HOST.speed", text);
     if (v->n == CHANGES)
-        return error_set(STATUS_INVALID, "got more than %d changes, expected at most %d", CHANGES,
-                         CHANGES);
+        return error_set(STATUS_INVALID, "got more changes than %d (the limit)", CHANGES);
     if (dot - text >= NAME)
         return error_set(STATUS_INVALID, "'%.40s...': name has more than %d characters", text,
                          NAME - 1);
@@ -163,7 +162,9 @@ static enum status change_value(const struct platform_change *c, struct xml_span
     double was = 1;
     if (c->times && (xml_decode(old, text, sizeof text) >= sizeof text ||
                      units_parse(c->quantity->kind, text, &was) != STATUS_OK))
-        return error_set(STATUS_INVALID, "%s.%s=x%g: out of range for the platform's '%.40s'",
+        return error_set(STATUS_INVALID,
+                         "%s.%s=x%g: cannot scale the platform's value '%.40s', which is not a "
+                         "number with a unit",
                          c->name, c->quantity->attribute, c->value, text);
     *out = c->value * was;
     return STATUS_OK;
@@ -222,8 +223,8 @@ static enum status variant_check_used(const struct variant *v)
         if (!v->change[i].used)
             return error_set(
                 STATUS_INVALID,
-                "no %s has the name or pattern '%s'; names of devices are in 'foreline "
-                "topology show', of links in the last table of 'foreline simulate'",
+                "no %s has the name or pattern '%s'; list devices with foreline topology show "
+                "PLATFORM, links with foreline simulate PLAN --links 100",
                 v->change[i].quantity->element, v->change[i].name);
     if (v->seen < v->devices)
         return error_set(STATUS_INVALID, "got devices=%zu, but the platform has %zu devices",

@@ -67,11 +67,10 @@ static enum status deepspeed_after(struct setup *s)
 static enum status deepspeed_before(struct setup *s)
 {
     if (s->pipeline > 1)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "it has %" PRId64
-            " pipeline stages, which the training program defines, not DeepSpeed's JSON",
-            s->pipeline);
+        return error_set(STATUS_UNSUPPORTED,
+                         "it has %" PRId64 " pipeline stages, which DeepSpeed's JSON cannot "
+                         "describe; define them in the training program",
+                         s->pipeline);
     if (s->stages > 1)
         return error_set(STATUS_UNSUPPORTED,
                          "it has %zu virtual stages on each device, which are unsupported",
@@ -80,11 +79,10 @@ static enum status deepspeed_before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED,
                          "ZeRO %u over groups of replicas (--zero-group) is unsupported", s->zero);
     if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3)) {
-        PASS(
-            setup_add_note(s, NOTE_LOST,
-                           "gradient buckets of %" PRId64
-                           " bytes, which DeepSpeed takes only with ZeRO 1 and 2, not with ZeRO %u",
-                           s->bucket_bytes, s->zero));
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "gradient buckets of %" PRId64
+                            " bytes, which DeepSpeed takes only with ZeRO 1 and 2 (got ZeRO %u)",
+                            s->bucket_bytes, s->zero));
         s->bucket_bytes = 0;
     }
     PASS(words_write_offload(s));
@@ -95,8 +93,9 @@ static enum status deepspeed_before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "data type fp8 is unsupported");
     s->words.sums = setup_reduce_bits(s) > s->bits ? "fp32" : NULL;
     s->words.optimizer_name = s->optimizer ? "SGD" : "AdamW";
-    return setup_add_note(s, NOTE_LOST,
-                          "the model, which the training program defines, not DeepSpeed's JSON");
+    return setup_add_note(
+        s, NOTE_LOST,
+        "the model, which DeepSpeed's JSON cannot describe; define it in the training program");
 }
 
 /* In the order of the table, which is by maps. */

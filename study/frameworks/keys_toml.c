@@ -21,6 +21,12 @@ static enum status toml_error(const struct toml *t, const char *what)
     return error_set(STATUS_PARSE, "%s:%zu: not valid TOML: %s", t->keys->path, t->line, what);
 }
 
+static enum status toml_too_long(const struct toml *t, const char *what, size_t room)
+{
+    return error_set(STATUS_PARSE, "%s:%zu: %s has more than %zu characters (the limit)",
+                     t->keys->path, t->line, what, room - 1);
+}
+
 /* Blanks and comments; ends of lines too with `lines`. */
 static void toml_skip(struct toml *t, bool lines)
 {
@@ -45,7 +51,7 @@ static enum status read_quoted(struct toml *t, char *out, size_t room)
         if (*t->at == '\\' && quote == '"' && t->at[1] && t->at[1] != '\n')
             t->at++;
         if (n + 1 == room)
-            return toml_error(t, "string is too long");
+            return toml_too_long(t, "string", room);
         out[n++] = *t->at;
     }
     if (!*t->at)
@@ -75,7 +81,7 @@ static enum status read_name(struct toml *t, char *out, size_t room, const char 
         }
         int k = snprintf(out + n, room - n, "%s%s", n ? "." : "", part);
         if (k < 0 || n + (size_t)k >= room)
-            return toml_error(t, "key is too long");
+            return toml_too_long(t, "key", room);
         n += (size_t)k;
         toml_skip(t, false);
         if (*t->at && strchr(ends, *t->at))
@@ -111,7 +117,7 @@ static enum status read_nested(struct toml *t, char *out, size_t room)
         bool outer = open == 0 || (open == 1 && (c == '[' || c == '{')); /* the outermost pair */
         int k = outer ? 0 : snprintf(out + n, room - n, "%s", text);
         if (k < 0 || n + (size_t)k >= room)
-            return toml_error(t, "array is too long");
+            return toml_too_long(t, "array", room);
         n += (size_t)k;
     } while (open > 0);
     out[n] = '\0';
@@ -126,7 +132,8 @@ static enum status toml_read_value(struct toml *t, char *out, size_t room)
         char quotes[4] = {*t->at, *t->at, *t->at, '\0'};
         const char *end = strstr(t->at + 3, quotes);
         if (!end || (size_t)(end - t->at) >= room)
-            return toml_error(t, "string of several lines is not closed");
+            return end ? toml_too_long(t, "string", room - 3)
+                       : toml_error(t, "string of several lines is not closed");
         for (const char *c = t->at; c < end; c++)
             t->line += *c == '\n';
         snprintf(out, room, "%.*s", (int)(end - t->at - 3), t->at + 3);

@@ -376,23 +376,20 @@ static enum status megatron_before(struct setup *s)
     s->words.fp8_recipe = s->words.fp8 && again ? "tensorwise" : "";
     PASS(write_model(s));
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "virtual stages need a multiple of %" PRId64
-                         " microbatches per replica (the pipeline ranks), got %" PRId64,
-                         s->pipeline,
-                         s->accumulation); /* megatron/core/pipeline_parallel/schedules.py */
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "virtual stages have %" PRId64
+            " microbatches per replica, expected a multiple of the %" PRId64 " pipeline ranks",
+            s->accumulation, s->pipeline); /* megatron/core/pipeline_parallel/schedules.py */
     PASS(words_write_offload(s));
     PASS(setup_write_layout(s, &s->words.stages.layout));
     if (s->words.stages.layout && *s->words.stages.layout)
         s->chunks = 1; /* the layout says it */
     if (s->zero_keep && s->zero == 3)
-        return error_set(STATUS_UNSUPPORTED, "--zero-keep (parameters stay gathered after the "
-                                             "forward pass) is unsupported with ZeRO 3");
+        return error_set(STATUS_UNSUPPORTED, "--zero-keep is unsupported with ZeRO 3");
     if (s->zero_keep &&
         s->bucket_bytes == 0) /* validate_args() in megatron/training/arguments.py */
-        return error_set(STATUS_UNSUPPORTED,
-                         "--zero-keep (parameters are gathered during forward passes) needs "
-                         "gradient buckets; set --bucket");
+        return error_set(STATUS_UNSUPPORTED, "--zero-keep needs gradient buckets; set --bucket");
     s->words.replicate = s->zero_group > 0 ? s->replicas / s->zero_group : 1;
     s->words.distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */
     s->words.fsdp = s->zero > 1;

@@ -104,12 +104,12 @@ static enum status note_framework(const struct plan *p, const struct dialect *to
     if (f && f->launcher && strstr(nemo ? "megatron" : to->name, f->launcher))
         return STATUS_OK;
     return f ? setup_add_note(s, NOTE_ASSUMED,
-                              "the predicted time and memory assume %s (%s); %s may differ",
+                              "time and memory are predicted for %s (%s); with %s they may differ",
                               f->name, f->summary, to->title)
              : setup_add_note(
                    s, NOTE_ASSUMED,
-                   "%s launches the plan, but its prediction is for foreline's own executor "
-                   "because the plan names no framework (set it with plan --framework)",
+                   "time and memory are predicted for foreline's own executor, because the plan "
+                   "names no framework; to predict %s, make the plan with --framework",
                    to->title);
 }
 

@@ -91,14 +91,15 @@ static enum status setup_check_sizes(const struct setup *s, const struct archite
 {
 #define KEY(id, member, max_)                                                                      \
     if (a->member < 0 || a->member > (max_))                                                       \
-        return error_set(STATUS_INVALID, "%s: invalid %s: %" PRId64, s->keys->path, #id, a->member);
+        return error_set(STATUS_INVALID, "%s: %s: got %" PRId64 ", expected 0 to %" PRId64,        \
+                         s->keys->path, #id, a->member, (int64_t)(max_));
 #include "model/config_keys.def"
 #undef KEY
     return s->tokens >= 0 && s->tokens <= 1 << 24
                ? STATUS_OK
                : error_set(STATUS_INVALID,
-                           "%s: invalid sequence length (tokens per sample): %" PRId64,
-                           s->keys->path, s->tokens);
+                           "%s: got a sequence length of %" PRId64 " tokens, expected 0 to %d",
+                           s->keys->path, s->tokens, 1 << 24);
 }
 
 /* Sizes that are 0 follow from others, as each framework has it by default: width of the MLP,

@@ -18,8 +18,9 @@ static enum status check_alike(const struct plan *p)
             strategy_differs(STRATEGY_STAGE, ~KNOB_BIT(depth), &p->stage[0].own, &p->stage[k].own);
         if (other)
             return error_set(STATUS_UNSUPPORTED,
-                             "%s differs between stage 0 and stage %zu of the plan", other->what,
-                             k);
+                             "%s differs between stage 0 and stage %zu of the plan, expected the "
+                             "same in all stages",
+                             other->what, k);
     }
     return STATUS_OK;
 }
@@ -38,7 +39,8 @@ static enum status find_cut(const struct plan *p, const struct model *m, struct 
         const struct plan_stage *stage = &p->stage[k];
         size_t first = stage->op[0], last = stage->op[stage->ops - 1] + 1;
         if (last - first != stage->ops || first != op)
-            FAIL(STATUS_UNSUPPORTED, "ops of stage %zu are not adjacent in the model", k);
+            FAIL(STATUS_UNSUPPORTED,
+                 "ops of stage %zu are not adjacent in the model, expected a contiguous range", k);
         if (k > 0 && (l.n == 0 || first != l.first[layer]))
             FAIL(STATUS_UNSUPPORTED, "op '%s' begins stage %zu, expected the first op of a layer",
                  m->op[first].name, k);
@@ -91,7 +93,7 @@ static enum status plan_setup_find_nodes(const uint32_t *device, size_t n, const
         if (!same && run != per)
             return error_set(STATUS_UNSUPPORTED,
                              "it uses %zu devices on the node of %s, but %zu on the node of %s, "
-                             "expected equal numbers",
+                             "expected the same number on each node",
                              per, t->device[device[0]], run, t->device[device[i - 1]]);
         run = same ? run + 1 : 1;
     }
@@ -133,7 +135,7 @@ static enum status note_hosts(const uint32_t *device, size_t n, const struct top
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%.40s", named ? ", " : "",
                                      t->device[device[i]]);
     return setup_add_note(s, NOTE_ASSUMED,
-                          "the launcher gets its hosts in the plan's order, those of devices %s%s",
+                          "the launcher lists its hosts in the plan's order: those of devices %s%s",
                           text, named > NAMED ? ", ..." : "");
 }
 
@@ -164,7 +166,7 @@ static enum status plan_setup_find_devices(const struct plan *p, const struct to
     else if (device[n - 1] + 1 != n)
         TRY(setup_add_note(
             s, NOTE_ASSUMED,
-            "the launcher gets only the hosts of devices %s to %s, which the plan uses",
+            "the launcher lists only the hosts of devices %s to %s, which the plan uses",
             t->device[device[0]], t->device[device[n - 1]]));
 out:
     free(device);

@@ -31,8 +31,8 @@ static enum status check_degrees(struct setup *s)
             "microbatches of one sample (the file does not give the microbatch size)"));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
-            return error_set(STATUS_INVALID, "%s: invalid %s: %" PRId64, s->keys->path, all[i].name,
-                             *all[i].value);
+            return error_set(STATUS_INVALID, "%s: %s: got %" PRId64 ", expected 1 to %d",
+                             s->keys->path, all[i].name, *all[i].value, DEGREE_MOST);
         if (*all[i].value < all[i].least)
             *all[i].value = all[i].least;
     }
@@ -45,7 +45,7 @@ static enum status check_degrees(struct setup *s)
         return setup_add_note(
             s, NOTE_LOST,
             "expert tensor parallelism %" PRId64
-            ", because foreline splits experts by the tensor parallelism of the other layers",
+            ", because foreline splits experts over as many shards as the other layers",
             s->expert_tensor);
     return STATUS_OK;
 }
@@ -106,8 +106,9 @@ enum status setup_settle(struct setup *s, int64_t devices)
                          s->keys->path, s->replicas, s->expert_parallel);
     return s->batch / s->microbatch_size <= 10000000
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "%s: invalid batch of %" PRId64, s->keys->path,
-                           s->batch);
+               : error_set(STATUS_INVALID,
+                           "%s: got %" PRId64 " microbatches, expected at most 10000000",
+                           s->keys->path, s->batch / s->microbatch_size);
 }
 
 /* ---- layers of a model */

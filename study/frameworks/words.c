@@ -50,11 +50,11 @@ enum status words_check_schedule(const struct setup *s)
     const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
     if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "schedule %s is unsupported, the framework would run %s", s->schedule,
-                         implied);
+                         "schedule %s is unsupported; the framework would run %s instead",
+                         s->schedule, implied);
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "interleaved stages have %" PRId64
+                         "virtual stages have %" PRId64
                          " microbatches per replica, expected a multiple of the %" PRId64
                          " pipeline ranks",
                          s->accumulation, s->pipeline);
@@ -66,7 +66,8 @@ enum status words_check_sums(const struct setup *s)
     if (setup_reduce_bits(s) != s->bits && s->bits != 16)
         return error_set(STATUS_UNSUPPORTED,
                          "gradients are reduced in %" PRId64
-                         " bits, but elements of the model have %" PRId64 " bits",
+                         " bits, but elements of the model have %" PRId64
+                         " bits, expected the same",
                          setup_reduce_bits(s), s->bits);
     return STATUS_OK;
 }
@@ -85,8 +86,8 @@ enum status words_write_offload(struct setup *s)
 enum status words_check_order(const struct setup *s)
 {
     return s->apart ? error_set(STATUS_UNSUPPORTED,
-                                "neighbouring devices of the plan are stages of one replica, "
-                                "but the framework makes neighbours replicas of one stage")
+                                "the plan puts stages of one replica on neighbouring devices, but "
+                                "the framework puts replicas of one stage there")
                     : STATUS_OK;
 }
 

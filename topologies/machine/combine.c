@@ -156,8 +156,7 @@ static enum status fill_nodes(struct combine *c)
         PASS(plug(c->out, c->cable + c->first[i], c->first[i + 1] - c->first[i], c->nic, nics));
     }
     if (most > 0 && c->out->nodes < most)
-        return error_set(STATUS_INVALID,
-                         "%s: got a file of %zu nodes, expected at least --nodes %zu",
+        return error_set(STATUS_INVALID, "%s: file has %zu nodes, expected at least %zu (--nodes)",
                          c->fabric->path, c->out->nodes, most);
     return STATUS_OK;
 }
@@ -300,8 +299,7 @@ enum status machine_combine(struct machine *m, struct machine *node,
     }
     node = node ? node : m->inside;
     if (node && node->nodes != 1)
-        FAIL(STATUS_INVALID, "%s: got %zu nodes, expected a file of one node", node->path,
-             node->nodes);
+        FAIL(STATUS_INVALID, "%s: file has %zu nodes, expected one", node->path, node->nodes);
     if (!fabric) {
         MOVE(&own, *m);
         TRY(give_ports(&own));

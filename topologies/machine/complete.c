@@ -72,8 +72,8 @@ static enum status refuse_gpu(const struct machine *m, const struct machine_part
 {
     char at[MACHINE_AT];
     return error_set(STATUS_INVALID,
-                     "%s: %s%.60s%s, expected a GPU type of 'foreline topology generate list'; "
-                     "choose its speed and memory with --gpu TYPE",
+                     "%s: %s%.60s%s is not in the GPU catalogue; choose a similar type with --gpu "
+                     "TYPE (list: foreline topology generate list)",
                      machine_at(m, p->line, at), strncmp(p->model, "unknown", 7) ? "GPU '" : "",
                      p->model, strncmp(p->model, "unknown", 7) ? "'" : "");
 }
@@ -96,8 +96,8 @@ static enum status note_difference(struct machine *m, const struct machine_part 
                             p->model, p->gpu->name, row, named);
     if (!strcmp(p->gpu->name, "V100-FP32"))
         return machine_warn(m,
-                            "GPU '%.60s' is treated as V100-FP32, which computes in fp32 only; "
-                            "--gpu V100 has fp16 and 32 GB",
+                            "GPU '%.60s' is treated as V100-FP32, which computes in fp32 only; for "
+                            "fp16 and 32 GB, use --gpu V100",
                             p->model);
     return STATUS_OK;
 }
@@ -356,7 +356,8 @@ static enum status cable_rates(struct machine *m)
             b.link[b.first[m->link[k].a + 1]++] = (uint32_t)k;
     for (uint32_t i = 0; i < m->parts; i++)
         TRY(count_below(&b, i, 0));
-    TRY(machine_assume(m, "cables between switches are as fast as all ports below them together"));
+    TRY(machine_assume(
+        m, "the uplinks of each switch have the total bandwidth of all ports below it"));
 out:
     free(b.first);
     free(b.link);
@@ -412,7 +413,8 @@ static enum status join_lonely(struct machine *m)
             TRY(machine_add_part(m, MACHINE_CPU, node, MACHINE_NONE, "CPU", &cpu));
         }
         m->part[i].up = cpu;
-        TRY(machine_assume(m, "GPUs that the file connects to nothing have PCIe to a CPU"));
+        TRY(machine_assume(m,
+                           "GPUs without a connection in the file are connected to a CPU by PCIe"));
     }
 out:
     free(joined);

@@ -186,14 +186,13 @@ static enum status use_cores(struct machine *m, size_t cores)
         PASS(machine_join(
             m, &(struct machine_link){.a = part, .b = memory, .count = 1, .Bps = cpu->nvlink_Bps}));
     }
-    return machine_assume(m,
-                          "each of the %zu core%s is a device (no GPU found) that computes %s, has "
-                          "%s of memory at %s and sends %s to others through memory; replace these "
-                          "catalogue values with 'foreline calibrate'",
-                          cores, cores == 1 ? "" : "s", units_of(UNIT_FLOPS, cpu->flops).text,
-                          units_of(UNIT_BYTES, (double)cpu->memory_bytes).text,
-                          units_of(UNIT_RATE, cpu->memory_Bps).text,
-                          units_of(UNIT_RATE, cpu->nvlink_Bps).text);
+    return machine_assume(
+        m,
+        "no GPU found, so each of the %zu core%s is a device: it computes %s, has %s of memory at "
+        "%s and sends %s to other cores. To measure these values: foreline calibrate -o here.xml",
+        cores, cores == 1 ? "" : "s", units_of(UNIT_FLOPS, cpu->flops).text,
+        units_of(UNIT_BYTES, (double)cpu->memory_bytes).text,
+        units_of(UNIT_RATE, cpu->memory_Bps).text, units_of(UNIT_RATE, cpu->nvlink_Bps).text);
 }
 
 enum status machine_discover(struct machine *out)

@@ -308,10 +308,12 @@ static enum status read_matrix(struct hwloc_reader *r, const struct xml_element 
     }
     if (cpus)
         PASS(machine_warn(r->m, "ignored: NVLink between GPUs and CPUs"));
-    return k == n * n ? STATUS_OK
-                      : error_set(STATUS_PARSE,
-                                  "%s:%zu: got %zu%s numbers for a square matrix of %zu objects",
-                                  r->path, of->line, k, k >= n * n ? " and more" : "", n);
+    return k == n * n
+               ? STATUS_OK
+               : error_set(
+                     STATUS_PARSE,
+                     "%s:%zu: got %zu%s numbers, expected %zu (a square matrix of %zu objects)",
+                     r->path, of->line, k, k >= n * n ? " or more" : "", n * n, n);
 }
 
 /* Does any device below compute? */

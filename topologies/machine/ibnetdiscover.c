@@ -155,7 +155,8 @@ static enum status read_port(struct ibnet_reader *r, const char *line)
     long port = strtol(line + 1, NULL, 10);
     if (!*r->id || !at)
         return error_set(STATUS_PARSE, "%s:%zu: port %s", r->f.m->path, r->line,
-                         at ? "before any switch or adapter" : "without \"ID\" of the other end");
+                         at ? "before any switch or adapter"
+                            : "without the \"ID\" of its other end");
     long other = *at == '[' ? strtol(at + 1, NULL, 10) : 0;
     uint32_t kind = ibnet_kind(r, r->id), remote = ibnet_kind(r, id);
     if (quoted(at, description, sizeof description) && strstr(description, "Aggregation Node"))
@@ -230,8 +231,8 @@ static enum status ibnet_parse(const struct machine_source *s, struct machine *m
                          s->path);
     if (r.hostless > 0)
         PASS(machine_warn(m,
-                          "%s:%zu: %zu adapter%s without a host name (the first: '%.60s'), "
-                          "expected 'HOST DEVICE'; each becomes a node. Set the node descriptions "
+                          "%s:%zu: %zu adapter%s without a host name become nodes of their own "
+                          "(the first: '%.60s', expected 'HOST DEVICE'). Set the node descriptions "
                           "(rdma-ndd) and run ibnetdiscover again",
                           s->path, r.hostless_line, r.hostless, r.hostless == 1 ? "" : "s",
                           r.hostless_name));

@@ -102,7 +102,8 @@ enum status machine_add_part(struct machine *m, enum machine_kind kind, uint32_t
                              const char *name, uint32_t *index)
 {
     if (m->parts == MACHINE_PARTS)
-        return error_set(STATUS_PARSE, "%s: more than %d parts of machines", m->path,
+        return error_set(STATUS_PARSE,
+                         "%s: more than %d nodes, GPUs, CPUs, ports and switches in total", m->path,
                          MACHINE_PARTS);
     PASS(ARRAY_ROOM(m->part, m->parts));
     struct machine_part p = {.kind = kind, .node = node, .up = up};

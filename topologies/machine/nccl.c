@@ -203,7 +203,7 @@ static enum status nccl_xml_join_link(struct nccl_xml_reader *r, const struct nc
         PASS(machine_name_put(r->m, NAMES_PARTS, target, other));
     }
     if (other == MACHINE_NONE)
-        return machine_warn(m, "%s:%zu: link to %.40s, which is not in the file", r->path,
+        return machine_warn(m, "%s:%zu: ignored a link to %.40s, which is not in the file", r->path,
                             end->e->line, target ? target : "nothing");
     if (m->part[other].kind == MACHINE_GPU && other < end->gpu)
         for (size_t k = 0; k < m->links; k++)

@@ -116,7 +116,7 @@ static enum status nvidia_smi_read_row(struct link_matrix *t, char **word, size_
     while (row < t->n && strcmp(t->name[row], word[0]) != 0)
         row++;
     if (row == t->n)
-        return error_set(STATUS_PARSE, "%s:%zu: row of %.40s, which has no column", t->path,
+        return error_set(STATUS_PARSE, "%s:%zu: table has a row for %.40s, but no column", t->path,
                          t->line, word[0]);
     if (t->row_line[row])
         return error_set(STATUS_PARSE, "%s:%zu: %s is given twice, first in line %zu", t->path,
@@ -178,8 +178,8 @@ static enum status check_rows(const struct link_matrix *t)
     for (size_t i = 0; i < t->n; i++)
         if (!t->row_line[i] && (t->gpu[i] || ports > 0))
             return error_set(STATUS_PARSE,
-                             "%s:%zu: no row for %s, which has a column; copy the whole output of "
-                             "'nvidia-smi topo -m'",
+                             "%s:%zu: table has a column for %s, but no row; copy the whole output "
+                             "of 'nvidia-smi topo -m'",
                              t->path, t->header, t->name[i]);
     return STATUS_OK;
 }
@@ -225,12 +225,12 @@ static enum status nvidia_smi_settle_pairs(struct link_matrix *t)
         }
     if (t->inferred > 0)
         PASS(machine_warn(t->m,
-                          "%s:%zu: columns of ports without rows; distances between ports are "
-                          "derived from the rows of the GPUs",
+                          "%s:%zu: table has columns for ports, but no rows; distances between "
+                          "ports are derived from the rows of the GPUs",
                           t->path, t->header));
     if (t->cut)
-        return machine_warn(t->m, "%zu row%s cut off; the rest is taken from the columns", t->cut,
-                            t->cut == 1 ? "" : "s");
+        return machine_warn(t->m, "%zu row%s cut off; the missing cells are taken from the columns",
+                            t->cut, t->cut == 1 ? "" : "s");
     return STATUS_OK;
 }
 

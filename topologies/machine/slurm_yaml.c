@@ -54,9 +54,10 @@ static enum status slurm_yaml_parse(const struct machine_source *s, struct machi
         of = !of || chosen ? &root.item[i] : of;
     }
     if (root.items > 1)
-        PASS(machine_warn(
-            m, "the file has %zu topologies; using the cluster's default, or else the first",
-            root.items));
+        PASS(machine_warn(m,
+                          "the file has %zu topologies; using the one with cluster_default, or the "
+                          "first if none has it",
+                          root.items));
     const struct yaml_value *tree = yaml_get(of, "tree"), *block = yaml_get(of, "block");
     if (!tree && !block)
         return error_set(STATUS_PARSE, "%s:%zu: expected 'tree:' or 'block:'", s->path,

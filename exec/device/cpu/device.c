@@ -56,7 +56,7 @@ static enum status check_norm(const struct backend *on, const struct program *p,
         if (p->op[i].purpose == FOR_NORM)
             return error_set(STATUS_UNSUPPORTED,
                              "optimizer %s: GPUs do not support gradient clipping over several "
-                             "stages, shards or ZeRO parts yet (simulate does)",
+                             "stages, shards or ZeRO parts yet (foreline simulate does)",
                              p->optimizer);
     return STATUS_OK;
 }

@@ -18,8 +18,8 @@ static enum status joined_shape(const struct model_op *op, struct layer *l)
         return error_set(
             STATUS_INVALID,
             l->tied ? "op '%s' owns the weights of %zu input channels, expected fewer than its %zu"
-                    : "op '%s' owns the weights of %zu of its %zu input channels, but shares those "
-                      "of the others with no op",
+                    : "op '%s' owns the weights of %zu of its %zu input channels, but names no op "
+                      "that shares the others",
             op->name, l->passed, l->in);
     l->shared = size_times(l->in - l->passed, l->out);
     l->part[0] = (struct layer_part){.n = size_times(l->passed, l->out), .fill = FILL_NORMAL};

@@ -131,7 +131,7 @@ static enum status kinds_check_bytes(const struct model *m, const struct model_o
         return STATUS_OK;
     return error_set(STATUS_INVALID,
                      "op '%s': %s takes %" PRId64
-                     " bytes, expected %zu bytes (%d-bit elements) from its attributes",
+                     " bytes, but its attributes give %zu bytes (%d-bit elements)",
                      op->name, what, bytes, wanted, (int)(8 * m->element_bytes));
 }
 
@@ -171,7 +171,7 @@ static enum status kinds_check_limits(const struct model_op *op, const struct la
                               l->work};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         if (tensors[i] > SIZE_LIMIT)
-            return error_set(STATUS_INVALID, "op '%s': tensors have more than 2^40 elements",
+            return error_set(STATUS_INVALID, "op '%s': a tensor has more than 2^40 elements",
                              op->name);
     if (size_times(batch, l->tokens) > INT_MAX)
         return error_set(STATUS_INVALID,

@@ -28,8 +28,8 @@ static enum status check_ties(const struct stage *s, const struct stage_op *o)
             continue;
         if (m->op[i].shared_bytes != op->shared_bytes)
             return error_set(STATUS_UNSUPPORTED,
-                             "ops '%s' and '%s' share different parts (%lld and %lld bytes) of the "
-                             "parameters of '%s', expected equal parts",
+                             "ops '%s' and '%s' share %lld and %lld bytes of the parameters of "
+                             "'%s', expected the same number of bytes",
                              op->name, m->op[i].name, (long long)op->shared_bytes,
                              (long long)m->op[i].shared_bytes, m->op[op->shares].name);
     }

@@ -256,10 +256,10 @@ static enum status slot_find_parts(const struct stage *s, struct stage_link *lin
             (size_t)o->bytes == bytes)
             continue;
         if ((size_t)o->bytes * shards != bytes || link->size % shards > 0)
-            return error_set(STATUS_UNSUPPORTED,
-                             "stage %u: a message of %zu bytes cannot be split over %zu shards "
-                             "that send %lld bytes each",
-                             s->index, bytes, shards, (long long)o->bytes);
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "stage %u: a message of %zu bytes does not consist of %zu shards of %lld bytes",
+                s->index, bytes, shards, (long long)o->bytes);
         link->parts = shards;
     }
     return STATUS_OK;

@@ -28,7 +28,9 @@ enum status stage_find_data(struct stage *s)
     uint32_t in = device_find_op(m, OPERATOR_WORDS), out = device_find_op(m, OPERATOR_LOSS);
     struct layer embedding, loss = {0};
     if (in == MODEL_NO_OP)
-        return error_set(STATUS_INVALID, "model '%s' has no op of kind 'embedding' to read data",
+        return error_set(STATUS_INVALID,
+                         "model '%s' has no op of kind 'embedding' that reads training data; try "
+                         "--compute paced",
                          m->name);
     PASS(layer_shape(m, in, s->layout.batch, &embedding));
     if (out != MODEL_NO_OP)
@@ -39,10 +41,10 @@ enum status stage_find_data(struct stage *s)
     else if (loss.masked)
         s->layout.data.objective = OBJECTIVE_MASKED;
     if (s->layout.data.objective == OBJECTIVE_LAST && loss.masked)
-        return error_set(STATUS_INVALID,
-                         "op '%s' has attribute 'masked', which conflicts with the single target "
-                         "per sample of op '%s'",
-                         m->op[out].name, m->op[in].name);
+        return error_set(
+            STATUS_INVALID,
+            "op '%s' has attribute 'masked', but op '%s' leaves a single target per sample",
+            m->op[out].name, m->op[in].name);
     double targets = (double)s->layout.batch * (double)batch_targets(&s->layout.data);
     s->layout.loss_scale = 1.0 / ((double)s->program->microbatches * targets);
     /* without flush an update is of one microbatch of each replica */

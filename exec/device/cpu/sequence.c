@@ -45,7 +45,7 @@ static enum status divide_spread(const struct stage *s, const struct model_op *o
 {
     size_t shards = s->share.shard.shards;
     if (layer_drops(l))
-        return sequence_refuse(op, "expert parallelism with experts that drop tokens");
+        return sequence_refuse(op, "expert parallelism with a capacity limit (dropped tokens)");
     PASS(check_tokens(op, l, shards));
     l->spread.shards = shards;
     l->spread.shard = s->share.shard.shard;
@@ -72,13 +72,14 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
         return STATUS_OK;
     PASS(check_tokens(op, l, shards));
     if (o->gathers && !experts && (l->inputs != 1 || !l->kind->backward_weight))
-        return sequence_refuse(op, "a column-parallel op with several inputs or of this kind");
+        return sequence_refuse(op, "a column-parallel op that has several inputs or no weights");
     if (op->tensor != TENSOR_WHOLE)
         return STATUS_OK;
     if (l->vocabulary > 0 || l->heads.n > 0 || l->tied || l->borrows || l->kind->mixes)
-        return sequence_refuse(op, "an op of this kind that is not split over shards");
+        return sequence_refuse(op, "this op unless it is split over shards");
     if (layer_drops(l))
-        return sequence_refuse(op, "experts that are not split over shards and drop tokens");
+        return sequence_refuse(
+            op, "experts with a capacity limit (dropped tokens) unless they are split over shards");
     layer_divide_tokens(l, shards);
     return STATUS_OK;
 }

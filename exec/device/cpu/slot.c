@@ -109,8 +109,10 @@ static const struct stage_link *slot_find_link(const struct stage *s, bool produ
     for (size_t i = 0; i < n; i++)
         if (link[i].stage == stage)
             return &link[i];
-    error_set(STATUS_INVALID, "stage %u exchanges no messages with stage %u in this pass", s->index,
-              stage);
+    error_set(STATUS_INVALID,
+              "stage %u: the program has a message to or from stage %u, but no tensor passes "
+              "between them",
+              s->index, stage);
     return NULL;
 }
 

@@ -163,7 +163,7 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
     bool whole = part == 0 && (!s->share.reshards || s->share.buckets == 1);
     if (!whole && (part < 1 || part > parts || part - 1 != slot->parts))
         return error_set(STATUS_INVALID,
-                         "stage %u: part %u of the forward of microbatch %u runs out of order",
+                         "stage %u: part %u of the forward pass of microbatch %u runs out of order",
                          s->index, part, slot->microbatch);
     size_t bucket = whole ? 0 : program_part_bucket(s->program, of, OP_FORWARD, part, NULL);
     size_t low = whole ? 0 : s->share.bucket[bucket].low,
@@ -188,7 +188,7 @@ enum status stage_forward(struct stage *s, uint32_t step, uint32_t microbatch, u
     if (slot->received != s->layout.producers)
         return error_set(
             STATUS_INVALID,
-            "stage %u: forward of microbatch %u starts with only %zu of %zu inputs received",
+            "stage %u: forward pass of microbatch %u starts with only %zu of %zu inputs received",
             s->index, microbatch, slot->received, s->layout.producers);
     if (part <= 1) {
         stage_begin_pass(s, slot, true);
@@ -303,8 +303,8 @@ static enum status begin_backward(struct stage *s, struct slot *slot)
 {
     if (slot->returned != s->layout.consumers)
         return error_set(STATUS_INVALID,
-                         "stage %u: backward of microbatch %u starts with only %zu of %zu output "
-                         "gradients received",
+                         "stage %u: backward pass of microbatch %u starts with only %zu of %zu "
+                         "output gradients received",
                          s->index, slot->microbatch, slot->returned, s->layout.consumers);
     stage_begin_pass(s, slot, false);
     clear_backward(s);
@@ -386,9 +386,10 @@ enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part)
         return whole_backward(s, slot, false);
     if (part < 1 || part > program_parts(&s->program->stage[s->index], OP_BACKWARD) ||
         part - 1 != s->pass.parts)
-        return error_set(STATUS_INVALID,
-                         "stage %u: part %u of the backward of microbatch %u runs out of order",
-                         s->index, part, microbatch);
+        return error_set(
+            STATUS_INVALID,
+            "stage %u: part %u of the backward pass of microbatch %u runs out of order", s->index,
+            part, microbatch);
     return backward_part(s, slot, part);
 }
 
@@ -396,8 +397,8 @@ enum status stage_backward_input(struct stage *s, uint32_t microbatch)
 {
     if (!s->share.split)
         return error_set(STATUS_INVALID,
-                         "stage %u: separate input-gradient pass in a program that does not split "
-                         "the backward pass",
+                         "stage %u: got a separate input-gradient pass, but the program does not "
+                         "split the backward pass",
                          s->index);
     struct slot *slot;
     enum status st = stage_slot(s, microbatch, SLOT_FORWARDED, &slot);

@@ -93,8 +93,8 @@ static enum status check_driver(int runtime)
     read_driver_release(release);
     return error_set(
         STATUS_UNSUPPORTED,
-        "the NVIDIA driver%s%s supports CUDA %s, but this worker needs CUDA %s; "
-        "install driver %s or newer, or build the worker for CUDA %d (docs/reference/cuda.md)",
+        "the NVIDIA driver%s%s supports CUDA %s, but this worker needs CUDA %s; install driver %s "
+        "or newer, or build the worker for CUDA %d (docs/reference/cuda.md)",
         *release ? " " : "", release, cuda_version(driver, have), cuda_version(runtime, need),
         first_driver(runtime), driver / 1000);
 }

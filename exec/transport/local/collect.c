@@ -36,8 +36,9 @@ static bool wait_until(struct local *t, const struct local_call *own,
             return false;
         }
         if (!local_sleep(h, t->links.rank, own->deadline_s)) {
-            enum status st =
-                error_set(STATUS_EXTERNAL, "timeout: no message arrived from the peer");
+            enum status st = error_set(
+                STATUS_EXTERNAL,
+                "timeout: no data from the peer within the time limit; raise it with --timeout");
             local_collect_fail(t, own->op, local_rank_of(t, own, 0), st);
             return false;
         }

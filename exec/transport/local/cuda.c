@@ -124,7 +124,7 @@ static enum status local_cuda_reduce(enum element e, enum op_reduction how, void
                                      size_t n)
 {
     if (how != REDUCTION_SUM)
-        return error_set(STATUS_UNSUPPORTED, "'%s' on GPUs needs --transport nccl",
+        return error_set(STATUS_UNSUPPORTED, "reduction '%s' on GPUs needs --transport nccl",
                          op_reduction_names[how]);
     return CUDA_ERROR("add a chunk", kernel_accumulate(cuda_numbers(e), y, x, n));
 }

@@ -58,8 +58,9 @@ static enum status mpi_check_limits(const struct mpi *t)
     for (size_t c = 0; c < p->channels; c++)
         if (p->groups + t->links.order[c].n > tags)
             return error_set(STATUS_UNSUPPORTED,
-                             "%zu messages between two ranks are more than the %zu tags of MPI",
-                             t->links.order[c].n, tags);
+                             "%zu messages between two ranks and %zu process groups need more than "
+                             "the %zu tags of MPI. Try --transport tcp",
+                             t->links.order[c].n, p->groups, tags);
     for (size_t i = t->links.first; i < t->links.first + t->links.ops; i++)
         if (!op_computes(&p->op[i]) && p->op[i].bytes > INT_MAX)
             return error_set(

@@ -119,9 +119,10 @@ static enum status call_rounds(struct nccl *t, const struct nccl_group *g,
 {
     size_t most = NCCL_CHUNK / element_bytes(type);
     if (c->reduction != REDUCTION_SUM)
-        return error_set(STATUS_UNSUPPORTED,
-                         "'%s' on GPUs supports only NCCL's own algorithms; drop --collective",
-                         op_reduction_names[c->reduction]);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "reduction '%s' on GPUs supports only NCCL's own algorithms; drop --collective",
+            op_reduction_names[c->reduction]);
     for (size_t k = 0; k < rounds_count(c); k++) {
         const struct round whole = rounds_at(c, k);
         for (size_t at = 0; at < whole.give.n || at < whole.take.n; at += most) {

@@ -82,7 +82,9 @@ static enum status flow_sleep(const struct tcp_flow *out, const struct tcp_flow 
                           {.fd = is_done(in) ? -1 : in->fd, .events = POLLIN}};
     int n = poll(p, 2, socket_poll_ms(deadline_s));
     if (n == 0)
-        return error_set(STATUS_EXTERNAL, "timeout: no message arrived from the peer");
+        return error_set(
+            STATUS_EXTERNAL,
+            "timeout: no data from the peer within the time limit; raise it with --timeout");
     return n < 0 && errno != EINTR ? error_set(STATUS_IO, "%s", strerror(errno)) : STATUS_OK;
 }
 

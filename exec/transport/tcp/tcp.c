@@ -44,7 +44,8 @@ void tcp_complete(struct tcp *t, uint32_t op, double start_s, double end_s)
 enum status tcp_expect(const struct tcp_head *h, const struct tcp_head *want)
 {
     if (h->magic != want->magic)
-        return error_set(STATUS_IO, "got a message with wrong magic number 0x%08x", h->magic);
+        return error_set(STATUS_IO, "got data that is not a foreline message (magic number 0x%08x)",
+                         h->magic);
     if (h->kind != want->kind)
         return error_set(STATUS_IO, "got a message of kind %u, expected kind %u", h->kind,
                          want->kind);
