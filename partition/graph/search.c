@@ -316,7 +316,7 @@ out:
     return st;
 }
 
-/* The proposer's order and its own stages, or none where it has nothing to say about such a graph. */
+/* The proposer's order and its own stages; none where it has nothing to say about the graph. */
 static enum status ask(struct graph_search *s, size_t proposer)
 {
     enum status st;
@@ -339,7 +339,7 @@ out:
 }
 
 /* From the proposer's cut on the places of `from`, or on better ones; or from its own stages, which
- * balance once devices are known. */
+ * moves balance. */
 static enum status start(struct graph_search *s, size_t proposer, bool own, bool warm_start,
                          const struct graph_cut *from)
 {
