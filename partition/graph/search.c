@@ -145,6 +145,22 @@ static uint32_t walk(struct graph_search *s, uint32_t unit, bool later)
     }
 }
 
+/* The stage that a unit touches next, later or earlier: where stages stand side by side it need not
+ * be the one beside its own. */
+static uint32_t next_stage(const struct pipeline *x, uint32_t unit, bool later)
+{
+    const struct units *u = x->u;
+    uint32_t from = x->cut.stage[unit], to = UINT32_MAX;
+    size_t begin = later ? u->reader_start[u->made_start[unit]] : u->read_start[unit],
+           end = later ? u->reader_start[u->made_start[unit + 1]] : u->read_start[unit + 1];
+    for (size_t i = begin; i < end; i++) {
+        uint32_t at = x->cut.stage[later ? u->reader[i] : u->tensor[u->read[i]].from];
+        if (at != from && (to == UINT32_MAX || (later ? at < to : at > to)))
+            to = at;
+    }
+    return to != UINT32_MAX ? to : later ? from + 1 : from - 1;
+}
+
 static bool try_any(struct graph_search *s, struct graph_move *m)
 {
     struct pipeline *x = s->x;
@@ -159,7 +175,13 @@ static bool try_any(struct graph_search *s, struct graph_move *m)
     else {
         bool later = below(s, 2) == 1;
         uint32_t unit = below(s, n);
-        moved = move_unit(x, kind < 4 ? unit : walk(s, unit, later), later, m);
+        if (kind < 4) {
+            moved = move_unit(x, unit, later, m);
+        } else {
+            unit = walk(s, unit, later);
+            uint32_t to = next_stage(x, unit, later);
+            moved = to < x->stages && take(x, unit, to, m);
+        }
     }
     return settle(x, moved, m);
 }
@@ -317,7 +339,7 @@ out:
     return st;
 }
 
-/* The proposer's order and its own stages, or none where it has nothing to say about such a graph. */
+/* The proposer's order and its own stages; none where it has nothing to say about the graph. */
 static enum status ask(struct graph_search *s, size_t proposer)
 {
     enum status st;
@@ -340,7 +362,7 @@ out:
 }
 
 /* From the proposer's cut on the places of `from`, or on better ones; or from its own stages, which
- * balance once devices are known. */
+ * moves balance. */
 static enum status start(struct graph_search *s, size_t proposer, bool own, bool warm_start,
                          const struct graph_cut *from)
 {

@@ -62,9 +62,10 @@ struct graph_search {
     struct arena memory;
 };
 
-/* Search from the pipeline's cut, then GRAPH_PASSES times from every proposer's, first by moves
- * that make worse now and then (simulated annealing, Kirkpatrick, Gelatt, Vecchi, Science 220,
- * 1983). A move is one of graph_moves(), or two units that change stages.
+/* Search from the pipeline's cut and from every proposer's, by moves that make worse now and then
+ * (simulated annealing, Kirkpatrick, Gelatt, Vecchi, Science 220, 1983): GRAPH_PASSES times where
+ * the effort suffices for that; else once and shortly, and on from the best. A move is one of
+ * graph_moves(), or two units that change stages.
  *   kept    cuts that are wanted, >= 1
  *   effort  steps of schedules that each start may take; small graphs take less, of large ones not
  *           all proposals are cut

@@ -32,7 +32,7 @@ static void add_costs(struct units *u, const struct plan *p, const struct model 
             const struct model_op *op = &m->op[i];
             struct cost_part part = cost_part(op, &split);
             double parameters = part.parameters * (double)op->parameter_bytes;
-            double stash = (double)cost_stash(m, op, split.framework) + (double)op->output_bytes;
+            double stash = (double)cost_stash(m, op, split.framework);
             u->held_bytes[k] += kept * parameters;
             u->summed_bytes[k] += parameters;
             u->stash_bytes[k] += again ? 0 : p->microbatch_size * part.stash * stash;
