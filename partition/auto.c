@@ -630,7 +630,7 @@ static enum status search_once(const struct model *m, const struct topology *t,
     TRY(r->only_fits ? auto_try_nearest(&s) : auto_search_all(&s));
     out->not_run = s.result.not_run;
     out->interrupted = s.result.interrupted;
-    out->spent = r->lowered > 0 && lowered > r->lowered;
+    s.result.spent = out->spent = r->lowered > 0 && lowered > r->lowered;
     if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,
              "no plan trains %zu samples per iteration with the given --stages, --replicas and "

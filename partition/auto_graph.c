@@ -8,7 +8,7 @@
 #include "partition/graph/search.h"
 
 /* What a search of cuts may take: cuts that the evaluator scores, steps of schedules of each start,
- * and whether neighbours of the best cut are scored, too. It is the same for all: what a search finds
+ * and whether neighbours of the best cut are scored, too. The same for all: what a search finds
  * must not depend on which others there were. */
 struct graph_effort {
     size_t judged;

@@ -24,7 +24,7 @@ void warn_of_overlap(const struct plan *p, const struct topology *t, FILE *to);
 /* Why the times of a model on a type of devices are others than they seem: measured ones are of
  * another type, or a GPU of the catalogue has no products in the model's numbers. Into text; false:
  * nothing. O(profiles). */
-enum { WARN_TYPE = 256 };
+enum { WARN_TYPE = 320 };
 bool warn_of_type(const struct model *m, const struct device_type *type, char text[WARN_TYPE]);
 /* Is there a GPU of the catalogue that a type's name means without being it? Then nothing is known
  * of its kernels: a line "warning: ... did you mean ..." for each such type. */

@@ -75,7 +75,8 @@ class Model:
                 "tokens_per_sample": self.tokens_per_sample, "flop_per_sample": self.flop_per_sample}
 
     def __repr__(self) -> str:
-        return f"<Model {self.spec}: {self.parameters:.4g} parameters, {self.ops} ops>"
+        name = f"of {self.exported.model['name']}" if self.exported else self.spec
+        return f"<Model {name}: {self.parameters:.4g} parameters, {self.ops} ops>"
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(repr(self))}</p>"
