@@ -79,7 +79,6 @@ INSTEAD = {
     'eval "$(foreline completion bash)"            # or zsh, after compinit': 'all=$(foreline completion bash) && eval "$all"',
     "foreline calibrate --from": "foreline calibrate --from runs.csv -o fitted.xml",
     "foreline compare A B": "foreline compare plan.json mine.json --engine analytic",
-    "foreline capture -o alone --world-size 1 -- python3 examples/capture/train_gpt.py": ("no PyTorch", "python3 -c 'import torch'"),
     "foreline completion fish | source": "fish -c 'foreline completion fish | source'",
     "foreline emulate --engine netns": "foreline emulate --engine netns plan.json --dilate auto",
     "foreline emulate --engine netns A.json B.json --place spread":

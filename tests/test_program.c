@@ -260,7 +260,7 @@ static void what_a_program_says_of_its_stages_is_checked(void **state)
     refused_division("replica 1, shard 0", claim_one_replica);
     refused_division("stage 0: 0 buckets", claim_no_buckets);
     refused_division("stage 1: 2 buckets", claim_more_buckets);
-    refused_division("bucket 0 that begins at op 7", claim_a_bucket_behind_the_ops);
+    refused_division("bucket 0 begins at op 7", claim_a_bucket_behind_the_ops);
     refused_division("no collective reduces the 1000 bytes of bucket 0", claim_a_part);
 }
 
