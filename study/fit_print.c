@@ -279,8 +279,8 @@ static enum status fit_check_other(const struct fit *f, const struct fit_platfor
         const struct fit_constant *c = &f->constant[k];
         if (c->state == FIT_FREE && c->what >= FITTED_DEVICE && !(other->tiers >> c->tier & 1))
             fprintf(stderr,
-                    "warning: platform %s has no links of constant %s, so the constant stays "
-                    "unchanged there\n",
+                    "warning: %s: constant %s applies to no link of this platform and stays "
+                    "unchanged\n",
                     other->path, c->name);
     }
     return STATUS_OK;

@@ -238,7 +238,7 @@ class Plot(unittest.TestCase):
         self.assertEqual(names(), ["a", "b", "c"])
         self.assertEqual(names("--order", "value"), ["b", "c", "a"])
         self.assertEqual(names("--order", "c,a"), ["c", "a", "b"])
-        self.assertIn("--order: nothing is called 'd'", self.refused("--x", "plan", "--order", "a,d", rows=rows))
+        self.assertIn("--order: the figure has no 'd' on the axis or legend", self.refused("--x", "plan", "--order", "a,d", rows=rows))
         rows = 'plan\titeration_s\n"x, y"\t2\nz\t1\n'
         for order, first in (("value", "z"), ('"""x, y""",z', '"x, y"')):  # of times the least is the best
             self.draw("--x", "plan", "--order", order, rows=rows)

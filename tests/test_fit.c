@@ -323,7 +323,7 @@ static void broken_tables_say_where(void **state)
                                  "gpt-tiny,laptop,1,1\n";
     refused("", NULL, "rows");
     refused("plan,iteration_s\nq.json,x\nr.json,-1\n", NULL,
-            "fit-runs.csv:2: iteration_s is 'x' fit-runs.csv:3 2 of 2 rows cannot be used");
+            "fit-runs.csv:2: iteration_s: got 'x' fit-runs.csv:3 2 of 2 rows cannot be used");
     refused("missing.json,1\nmissing.json,2\n", NULL, "fit-runs.csv:1: missing.json");
     refused("model,platform,colour,iteration_s\ngpt-tiny,laptop,red,1\n", NULL,
             "fit-runs.csv:2 colour");

@@ -199,7 +199,7 @@ static enum status osu_parse(const char *path, const char *text, const struct me
     TRY(osu_read_lines(&r, text));
     if (r.out.n == 0)
         FAIL(STATUS_PARSE,
-             "%s: no table of a collective or of messages, expected the output of an OSU benchmark",
+             "%s: no collective or point-to-point results, expected the output of an OSU benchmark",
              path);
     MOVE(out, r.out);
 out:

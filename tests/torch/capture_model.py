@@ -12,7 +12,7 @@ import networks  # first: it says what is missing
 import torch
 from torch import nn
 
-FORELINE, DRAWS = os.path.abspath(sys.argv[1]), int(sys.argv[3]) if len(sys.argv) > 3 else 9
+FORELINE, DRAWS = os.path.abspath(sys.argv[1]), int(sys.argv[3]) if len(sys.argv) > 3 else 3
 KINDS = ('images', 'perceptron', 'transformer')
 SCRIPT = '''
 import random, sys

@@ -229,8 +229,10 @@ static enum status nvidia_smi_settle_pairs(struct link_matrix *t)
                           "ports are derived from the rows of the GPUs",
                           t->path, t->header));
     if (t->cut)
-        return machine_warn(t->m, "%zu row%s cut off; the missing cells are taken from the columns",
-                            t->cut, t->cut == 1 ? "" : "s");
+        return machine_warn(t->m,
+                            "%s:%zu: %zu row%s of the matrix cut off; filled in from the columns, "
+                            "as the matrix is symmetric",
+                            t->path, t->header, t->cut, t->cut == 1 ? "" : "s");
     return STATUS_OK;
 }
 
