@@ -25,6 +25,7 @@ unit_test(parallel LIBS lowered)
 unit_test(context LIBS lowered)
 unit_test(text LIBS core)
 unit_test(auto LIBS partition sample)
+set_tests_properties(unit.auto PROPERTIES TIMEOUT 300) # with sanitizers
 unit_test(partition LIBS partition sample)
 unit_test(graph_cuts LIBS lowered partition)
 unit_test(split_at LIBS partition sample)
