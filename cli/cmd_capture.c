@@ -35,8 +35,10 @@ const struct command command_capture = {
         "their\n"
         "shapes, collectives, messages, waits and memory. Ranks that do the same form one class.\n"
         "One recurring period of training steps is written to the folder -o, which\n"
-        "`foreline simulate DIR --platform P` predicts. Needs PyTorch 1.13 or later in the python\n"
-        "that is named behind --. docs/how-to/capture.md.\n",
+        "`foreline simulate DIR --platform P` predicts. One rank's capture also has model.json, "
+        "for\n"
+        "`foreline plan --model`. Needs PyTorch 1.13 or later in the python that is named behind\n"
+        "--. docs/how-to/capture.md.\n",
     .examples = "foreline capture -o gpt --world-size 2 -- python3 examples/capture/train_gpt.py\n"
                 "foreline capture -o trace --from traces/\n",
     .often = "world-size from ranks steps real dry profile device output",

@@ -254,7 +254,7 @@ def tell(o, ranks, classes, notes):
               f'peak {got["peak_bytes"] / 2 ** 30:.3f} GiB' + (f'; a period is {got["steps"]} steps' if got['steps'] > 1 else ''))
     model = ranks.captured[min(ranks.captured)]['model']
     if model:
-        print(f'model.json  {number(len(model["ops"]))} calls of modules, '
+        print(f'model.json  {number(len(model["ops"]))} ops of the script\'s modules, '
               f'{sum(op["parameter_bytes"] for op in model["ops"]) / model["element_bytes"] / 1e6:,.1f} million parameters, for foreline plan --model')
     for note in notes:
         print(f'note: {note}', file=sys.stderr)

@@ -1,4 +1,5 @@
-"""The model that a script trains alone (--world-size 1), for `foreline plan`: an op for each call of a module, with what it reads.
+"""The model that a script trains alone (--world-size 1), for `foreline plan`: the operators of each call of a module are ops, products
+apart from what is between them, with what they read.
 
 Part of `foreline capture`; docs/how-to/capture.md is about it. Work is what the operators took, the stash what the backward read of a
 forward; both are divided by the samples of a step. Standard library and torch only."""
@@ -153,10 +154,11 @@ class Builder:
         return {'kind': 'linear', 'attributes': {'tokens': tokens, 'in': into, 'out': out, 'bias': int(op.own > out * into)}}
 
     def numbers(self):
-        """The type of most FLOP, and the bytes of one of its numbers."""
+        """The type of most FLOP of the forward, and the bytes of one of its numbers."""
         flop = {}
-        for o in self.record.operators:
-            flop[o['type']] = flop.get(o['type'], 0.0) + o['flop']
+        for _, e in self.calls:
+            row = self.record.operators[e[1]]
+            flop[row['type']] = flop.get(row['type'], 0.0) + row['flop']
         name = max((t for t in flop if t in ELEMENT), key=flop.get, default='fp32')
         return name, ELEMENT[name]
 

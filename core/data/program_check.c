@@ -350,16 +350,16 @@ static enum status check_buckets(const struct program *p, uint32_t s)
                                                         : "recomputed layers or modules");
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
             return error_set(STATUS_INVALID,
-                             "stage %u: bucket %u begins at op %u and has %lld bytes, expected at "
-                             "least 0 bytes and an op before that of the previous bucket (the last "
-                             "bucket of the %zu ops begins at op 0)",
+                             "stage %u: bucket %u begins at op %u and has %lld bytes, expected 0 "
+                             "bytes or more, and a begin before the previous bucket's (of the last "
+                             "bucket: op 0 of %zu)",
                              s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
     }
     if (again != stage->again)
         return error_set(
             STATUS_INVALID,
-            "stage %u: %u of its buckets are marked as recomputed, but its count says %u", s, again,
-            stage->again);
+            "stage %u: %u buckets are marked as recomputed, expected the %u that the stage states",
+            s, again, stage->again);
     if (stage->buckets + again > UINT8_MAX)
         return error_set(
             STATUS_INVALID,

@@ -22,6 +22,6 @@ from .studies import calibrate, campaign, compare, run, sweep
 for _error in (Error, InfeasibleError, Stopped, UsageError):
     _error.__module__ = "foreline"
 
-__all__ = ["Model", "Platform", "Plan", "plan", "simulate", "Capture", "capture", "sweep", "compare", "campaign", "run", "calibrate", "Measurement",
-           "Timeline", "Sweep", "Comparison", "Campaign", "CampaignTable", "Record", "Error", "UsageError", "InfeasibleError", "Stopped",
-           "library_version"]
+__all__ = ["Model", "Platform", "Plan", "plan", "simulate", "Capture", "capture", "sweep", "compare", "campaign", "run", "calibrate",
+           "Measurement", "Timeline", "Sweep", "Comparison", "Campaign", "CampaignTable", "Record", "Error", "UsageError",
+           "InfeasibleError", "Stopped", "library_version"]

@@ -26,10 +26,15 @@ class Capture(Document):
     _rows = "classes"
 
     def __init__(self, path: Path_) -> None:
-        self.path = os.fspath(path)
-        said = json.loads((Path(path) / "capture.json").read_text(encoding="utf-8"))
-        if said.get("format") != "foreline-capture":
-            raise Error(f"{path}/capture.json:1: format is {said.get('format')!r}, expected 'foreline-capture'", "parse")
+        self.path, head = os.fspath(path), Path(path) / "capture.json"
+        try:
+            said = json.loads(head.read_text(encoding="utf-8"))
+        except OSError as e:
+            raise Error(f"{head}: {e.strerror}", "io") from None
+        except ValueError as e:
+            raise Error(f"{head}:{getattr(e, 'lineno', 1)}: not JSON: {getattr(e, 'msg', e)}", "parse") from None
+        if not isinstance(said, dict) or said.get("format") != "foreline-capture":
+            raise Error(f"{head}:1: expected format 'foreline-capture'", "parse")
         super().__init__(said)
 
     @property

@@ -49,10 +49,12 @@ class Model:
         self.exported: Any = None
         if isinstance(source, Capture):
             source = source.model_file
-        elif example is not None:
+        elif example is not None and hasattr(source, "named_modules"):
             from .export import export # needs torch
             self.exported = export(source, example)
             source = self.exported.model
+        elif example is not None:
+            raise UsageError(f"Model: example has no effect on a {type(source).__name__}, expected a module", "usage")
         elif hasattr(getattr(source, "config", None), "to_dict"):
             source = source.config.to_dict()
         elif not isinstance(source, (str, os.PathLike, Mapping)):

@@ -1,7 +1,6 @@
 """Plans: made, read, simulated."""
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
@@ -13,12 +12,10 @@ from typing import Any, Optional, Union
 
 from . import _svg
 from ._command import command, options
-from ._library import Handle, Progress, Value, Watched, call, document, library, make
-from .captures import Capture
+from ._library import Handle, Progress, UsageError, Value, Watched, call, document, library, make
+from .captures import Capture, Path_
 from .inputs import Model, Platform, Source, model_of, platform_of
 from .results import Document, Measurement, Timeline, _number
-
-Path_ = Union[str, "os.PathLike[str]"]
 
 
 class Plan(Document):
@@ -118,7 +115,7 @@ def simulate(plan: Union[Plan, Capture, Path_], platform: Union[Platform, str, N
     timeline  also when each operation ran, in the result's `timeline`
     settings  the options of `foreline simulate`, with underscores: engine="analytic", jitter="5%",
               slow="r0n0g1=2", fail="r0n0-nic@0.1s", forward_only=True; model="..." and batch=N instead of the plan's
-    progress  called as progress(ops_done, ops), which returns False to stop, which raises Stopped
+    progress  called as progress(ops_done, ops), which returns False to stop, which raises Stopped; not of a capture
     """
     if not isinstance(plan, (Plan, Capture)):
         plan = Capture(plan) if Path(plan).is_dir() else Plan(plan)
@@ -139,6 +136,8 @@ def simulate(plan: Union[Plan, Capture, Path_], platform: Union[Platform, str, N
 
 def _simulate(plan: Union[Plan, Capture], settings: dict, progress: Optional[Progress]) -> dict: # pylint: disable=redefined-outer-name
     if isinstance(plan, Capture):
+        if progress:
+            raise UsageError("simulate: progress has no effect on a capture", "usage")
         return json.loads(command(["simulate", plan.path, *options({**settings, "json": True})]))
     return document(Watched(settings, progress).make("simulate", plan._handle.pointer))
 

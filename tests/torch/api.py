@@ -80,6 +80,11 @@ def a_captured_script_is_simulated_and_planned(folder):
         assert predicted.timeline.traceEvents and predicted.iteration_s > 0
     refused(fl.Error, 'capture of 2 ranks', lambda: fl.Model(both))
     refused(fl.UsageError, '--platform', lambda: fl.simulate(both))
+    refused(fl.UsageError, 'progress has no effect', lambda: fl.simulate(both, 'laptop', progress=print))
+    refused(fl.UsageError, 'example has no effect', lambda: fl.Model('gpt2-small', example=torch.zeros(1)))
+    refused(fl.Error, 'capture.json: No such file', lambda: fl.Capture(folder))
+    (folder / 'capture.json').write_text('{\n')
+    refused(fl.Error, 'capture.json:2: not JSON', lambda: fl.Capture(folder))
 
 
 for test in (a_module_is_planned_and_cut, a_configured_module_is_its_configuration, a_captured_script_is_simulated_and_planned):

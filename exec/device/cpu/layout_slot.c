@@ -258,8 +258,8 @@ static enum status slot_find_parts(const struct stage *s, struct stage_link *lin
         if ((size_t)o->bytes * shards != bytes || link->size % shards > 0)
             return error_set(
                 STATUS_UNSUPPORTED,
-                "stage %u: a message of %zu bytes does not consist of %zu shards of %lld bytes",
-                s->index, bytes, shards, (long long)o->bytes);
+                "stage %u: message has %zu bytes, expected %zu shards of %lld bytes each", s->index,
+                bytes, shards, (long long)o->bytes);
         link->parts = shards;
     }
     return STATUS_OK;
